@@ -1,0 +1,85 @@
+//! What can go wrong in a kernel.
+
+use plan::DType;
+
+/// Why a kernel stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// An operand is absent.
+    Missing {
+        /// Its place in the list.
+        operand: usize,
+    },
+    /// An operand has another element type than the kernel needs.
+    DType {
+        /// What was found.
+        found: DType,
+        /// What the kernel can do.
+        wanted: &'static str,
+    },
+    /// Extents do not fit together.
+    Shape(&'static str),
+    /// An operand that must be contiguous is not.
+    Strided,
+    /// A read shares memory with a write where the kernel does not allow it.
+    Shared,
+    /// A view does not lie within its memory, or is not aligned.
+    OutOfBounds,
+    /// The workspace is too small.
+    Workspace {
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes given.
+        given: usize,
+    },
+    /// An index in the data is out of range.
+    Index {
+        /// The index.
+        index: i64,
+        /// The extent.
+        extent: usize,
+    },
+    /// An integer division by zero.
+    DivisionByZero,
+    /// The data asks for more elements than the plan has room for.
+    Capacity {
+        /// Elements needed.
+        needed: usize,
+        /// Elements planned.
+        planned: usize,
+    },
+    /// The kernel does not do this.
+    Unsupported(&'static str),
+    /// An extent cannot be computed: overflow or division by zero.
+    Extent,
+    /// Caller's data of the wrong size.
+    Input {
+        /// Which input.
+        input: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+impl core::fmt::Display for Fault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Fault::Missing { operand } => write!(f, "operand {operand} is missing"),
+            Fault::DType { found, wanted } => write!(f, "element type {found} where {wanted} is needed"),
+            Fault::Shape(what) => write!(f, "shapes do not fit: {what}"),
+            Fault::Strided => f.write_str("an operand is strided where contiguous data is needed"),
+            Fault::Shared => f.write_str("an operand shares memory with a result"),
+            Fault::OutOfBounds => f.write_str("a view lies outside its memory or is misaligned"),
+            Fault::Workspace { needed, given } => write!(f, "workspace of {needed} bytes needed, {given} given"),
+            Fault::Index { index, extent } => write!(f, "index {index} is out of range for an extent of {extent}"),
+            Fault::DivisionByZero => f.write_str("integer division by zero"),
+            Fault::Capacity { needed, planned } => write!(f, "{needed} elements needed, {planned} planned"),
+            Fault::Unsupported(what) => write!(f, "not supported: {what}"),
+            Fault::Extent => f.write_str("an extent cannot be computed"),
+            Fault::Input { input, what } => write!(f, "input {input}: {what}"),
+        }
+    }
+}
+
+impl core::error::Error for Fault {}

@@ -1,0 +1,20 @@
+//! The kernels of `matmul`.
+
+use crate::{Call, Fault, Meta};
+use plan::prim::MatMul;
+
+/// Runs [`MatMul`].
+///
+/// # Errors
+/// A [`Fault`] when the operands do not fit.
+pub fn matmul(_p: &MatMul, _call: &mut Call<'_, '_>) -> Result<(), Fault> {
+    Err(Fault::Unsupported("MatMul"))
+}
+
+/// Bytes of workspace.
+///
+/// # Errors
+/// A [`Fault`] when the operands do not fit.
+pub fn workspace(_p: &MatMul, _reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
+    Ok(0)
+}
