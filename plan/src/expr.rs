@@ -84,8 +84,12 @@ pub fn evaluate(table: &[Expr], id: ExprId, symbol: &impl Fn(SymbolId) -> Option
     evaluate_all(part, symbol).last().copied().flatten().ok_or(Unevaluable(id))
 }
 
-/// The value of one expression whose operands' values `get` gives.
-pub(crate) fn evaluate_one(
+/// The value of an expression that is no symbol, whose operands' values `get` gives; `None` where it is not evaluable.
+pub fn evaluate_node(expr: &Expr, get: impl Fn(ExprId) -> Option<i64>) -> Option<i64> {
+    evaluate_one(expr, &|_| None, get)
+}
+
+fn evaluate_one(
     expr: &Expr,
     symbol: &impl Fn(SymbolId) -> Option<i64>,
     get: impl Fn(ExprId) -> Option<i64>,

@@ -32,7 +32,7 @@ pub use prim::MapExtents;
 pub use table::{Primitive, Traits};
 
 #[cfg(feature = "alloc")]
-pub use expr::{Expr, Unevaluable, evaluate, evaluate_all};
+pub use expr::{Expr, Unevaluable, evaluate, evaluate_all, evaluate_node};
 #[cfg(feature = "alloc")]
 pub use ids::{BlockId, BufferId, ExprId, StepId, SymbolId, ValueId};
 #[cfg(feature = "alloc")]

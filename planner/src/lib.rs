@@ -1,1 +1,2 @@
 //! planner
+pub mod shape;
