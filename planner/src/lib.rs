@@ -1,2 +1,3 @@
 //! planner
+pub mod onnx;
 pub mod shape;
