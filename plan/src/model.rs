@@ -126,6 +126,9 @@ pub struct Value {
     pub dims: Axes<ExprId>,
     /// Where it lies.
     pub place: Place,
+    /// The tensor of which this is a view, in the same buffer: whoever writes the one writes (a part of) the other.
+    /// None: not a view, or not said yet (`planner::memory` then takes the tensor that its buffer was made for).
+    pub root: Option<ValueId>,
 }
 
 /// Where a tensor lies in a buffer.
