@@ -26,6 +26,10 @@ pub enum Fault {
     Shared,
     /// A view does not lie within its memory, or is not aligned.
     OutOfBounds,
+    /// A step would write a constant or an input.
+    ReadOnly,
+    /// A write overlaps another operand of its step, and is no permitted in-place pair with it.
+    Overlap,
     /// The workspace is too small.
     Workspace {
         /// Bytes needed.
@@ -71,6 +75,8 @@ impl core::fmt::Display for Fault {
             Fault::Strided => f.write_str("an operand is strided where contiguous data is needed"),
             Fault::Shared => f.write_str("an operand shares memory with a result"),
             Fault::OutOfBounds => f.write_str("a view lies outside its memory or is misaligned"),
+            Fault::ReadOnly => f.write_str("a write to memory that is read only"),
+            Fault::Overlap => f.write_str("a write overlaps another operand of its step"),
             Fault::Workspace { needed, given } => write!(f, "workspace of {needed} bytes needed, {given} given"),
             Fault::Index { index, extent } => write!(f, "index {index} is out of range for an extent of {extent}"),
             Fault::DivisionByZero => f.write_str("integer division by zero"),

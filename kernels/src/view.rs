@@ -12,6 +12,31 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Row-major, for constants. Too many elements give strides that no memory can hold, so that [`Shape::span`] fails.
+    ///
+    /// # Panics
+    /// In a constant (so at compile time) when there are more than [`plan::MAX_RANK`] axes.
+    pub const fn of<const N: usize>(dims: [usize; N]) -> Shape {
+        let mut strides = [1isize; N];
+        let mut step = 1isize;
+        let mut i = N;
+        while i > 0 {
+            i -= 1;
+            strides[i] = step;
+            let dim = if dims[i] == 0 { 1 } else { dims[i] };
+            step = if dim > isize::MAX as usize { isize::MAX } else { step.saturating_mul(dim as isize) };
+        }
+        Shape { dims: Axes::of(dims), strides: Axes::of(strides) }
+    }
+
+    /// Any strides, for constants.
+    ///
+    /// # Panics
+    /// As [`Shape::of`].
+    pub const fn of_strided<const N: usize>(dims: [usize; N], strides: [isize; N]) -> Shape {
+        Shape { dims: Axes::of(dims), strides: Axes::of(strides) }
+    }
+
     /// Row-major: the last axis is dense.
     ///
     /// # Errors

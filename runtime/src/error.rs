@@ -1,0 +1,314 @@
+//! What can go wrong between a caller and a model.
+
+use core::fmt;
+use kernels::Fault;
+use plan::DType;
+
+/// A name in a message: static in generated code, owned where a plan is interpreted.
+#[cfg(feature = "alloc")]
+pub type Name = alloc::borrow::Cow<'static, str>;
+/// A name in a message.
+#[cfg(not(feature = "alloc"))]
+pub type Name = &'static str;
+
+/// Why a model could not be made or run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct Error {
+    kind: ErrorKind,
+}
+
+/// The kinds of errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A dim of an input is outside the range that was planned for.
+    EnvelopeViolation {
+        /// The dim's name.
+        symbol: Name,
+        /// What was given.
+        value: i64,
+        /// The smallest value.
+        lo: i64,
+        /// The largest value.
+        hi: i64,
+        /// Values are `lo`, `lo + step`, ...
+        step: i64,
+    },
+    /// A condition on the dims that was checked at entry.
+    Guard {
+        /// What it protects.
+        what: Name,
+        /// The left side's value.
+        left: i64,
+        /// What had to hold.
+        relation: &'static str,
+        /// The right side's value.
+        right: i64,
+    },
+    /// An input, output buffer or state that does not fit.
+    Tensor {
+        /// The tensor's name.
+        name: Name,
+        /// What is wrong.
+        problem: TensorProblem,
+    },
+    /// A step failed. States are as they were before the run, where the plan commits them by its last steps.
+    Fault {
+        /// The step's index in its block.
+        step: usize,
+        /// The node that the step comes from.
+        name: Name,
+        /// The primitive.
+        primitive: &'static str,
+        /// The plan's hash.
+        plan: Name,
+        /// What happened.
+        fault: Fault,
+    },
+    /// The dims' arithmetic has no value, or a loop does not end.
+    Extent {
+        /// What was being computed.
+        what: Name,
+        /// What happened.
+        fault: Fault,
+    },
+    /// The weights are not those that the plan was made with.
+    Weights {
+        /// What is wrong.
+        what: Name,
+    },
+    /// The caller's arena is too small or misaligned.
+    Arena {
+        /// Bytes needed.
+        needed: usize,
+        /// Bytes given.
+        given: usize,
+        /// The alignment needed.
+        align: usize,
+        /// Whether the address has it.
+        aligned: bool,
+    },
+    /// Memory that could not be had.
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// A device that is not there, and no fallback was allowed.
+    Device {
+        /// The device asked for.
+        requested: Name,
+        /// Why it cannot be had.
+        reason: Name,
+    },
+    /// A plan that contradicts itself.
+    Plan {
+        /// What is wrong.
+        what: Name,
+    },
+    /// A claim on a device's memory that its budget does not hold.
+    Budget {
+        /// Who claims.
+        owner: Name,
+        /// Bytes claimed.
+        bytes: u64,
+        /// Bytes left.
+        left: u64,
+    },
+}
+
+/// What is wrong with a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TensorProblem {
+    /// There is none.
+    Missing,
+    /// Another element type.
+    DType {
+        /// What was given.
+        found: DType,
+        /// What is needed.
+        wanted: DType,
+    },
+    /// Another number of axes.
+    Rank {
+        /// What was given.
+        found: usize,
+        /// What is needed.
+        wanted: usize,
+    },
+    /// An extent that differs from a fixed one, or from the same dim elsewhere.
+    Dim {
+        /// The axis.
+        axis: usize,
+        /// What was given.
+        found: i64,
+        /// What is needed.
+        wanted: i64,
+    },
+    /// Data of another length than the dims say.
+    Length {
+        /// Elements or bytes given.
+        found: usize,
+        /// Elements or bytes needed.
+        wanted: usize,
+    },
+    /// A slice without dims where more than one dim is free.
+    Flat,
+    /// A boolean that is neither 0 nor 1.
+    Bool,
+    /// Another number of inputs.
+    Count {
+        /// How many were given.
+        found: usize,
+        /// How many are needed.
+        wanted: usize,
+    },
+    /// Not aligned for its elements.
+    Misaligned,
+}
+
+impl Error {
+    /// An error of this kind.
+    pub const fn new(kind: ErrorKind) -> Error {
+        Error { kind }
+    }
+
+    /// What kind of error it is.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+
+    /// A dim outside its range.
+    pub fn envelope(symbol: impl Into<Name>, value: i64, lo: i64, hi: i64, step: i64) -> Error {
+        Error::new(ErrorKind::EnvelopeViolation { symbol: symbol.into(), value, lo, hi, step })
+    }
+
+    /// A condition that does not hold.
+    pub fn guard(what: impl Into<Name>, left: i64, relation: &'static str, right: i64) -> Error {
+        Error::new(ErrorKind::Guard { what: what.into(), left, relation, right })
+    }
+
+    /// A tensor that does not fit.
+    pub fn tensor(name: impl Into<Name>, problem: TensorProblem) -> Error {
+        Error::new(ErrorKind::Tensor { name: name.into(), problem })
+    }
+
+    /// A step that failed.
+    pub fn step(
+        step: usize,
+        name: impl Into<Name>,
+        primitive: &'static str,
+        plan: impl Into<Name>,
+        fault: Fault,
+    ) -> Error {
+        Error::new(ErrorKind::Fault { step, name: name.into(), primitive, plan: plan.into(), fault })
+    }
+
+    /// Arithmetic on dims without a value.
+    pub fn extent(what: impl Into<Name>, fault: Fault) -> Error {
+        Error::new(ErrorKind::Extent { what: what.into(), fault })
+    }
+
+    /// Weights that are not the plan's.
+    pub fn weights(what: impl Into<Name>) -> Error {
+        Error::new(ErrorKind::Weights { what: what.into() })
+    }
+
+    /// Memory that could not be had.
+    pub const fn out_of_memory(bytes: usize) -> Error {
+        Error::new(ErrorKind::OutOfMemory { bytes })
+    }
+
+    /// A caller's arena that does not do.
+    pub const fn arena(needed: usize, given: usize, align: usize, aligned: bool) -> Error {
+        Error::new(ErrorKind::Arena { needed, given, align, aligned })
+    }
+
+    /// A device that cannot be had.
+    pub fn device(requested: impl Into<Name>, reason: impl Into<Name>) -> Error {
+        Error::new(ErrorKind::Device { requested: requested.into(), reason: reason.into() })
+    }
+
+    /// A plan that contradicts itself.
+    pub fn plan(what: impl Into<Name>) -> Error {
+        Error::new(ErrorKind::Plan { what: what.into() })
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorKind::EnvelopeViolation { symbol, value, lo, hi, step } => {
+                write!(f, "dim `{symbol}` is {value}, but was planned for {lo}..={hi}")?;
+                if *step > 1 {
+                    write!(f, " in steps of {step}")?;
+                }
+                f.write_str(": give another size, or plan again with a wider range")
+            }
+            ErrorKind::Guard { what, left, relation, right } => {
+                write!(
+                    f,
+                    "the sizes of the inputs do not fit together: {what}: {left} {relation} {right} does not hold"
+                )
+            }
+            ErrorKind::Tensor { name, problem } => write!(f, "tensor `{name}`: {problem}"),
+            ErrorKind::Fault { step, name, primitive, plan, fault } => {
+                write!(f, "step {step} (`{name}`, {primitive}) of plan {}: {fault}", plan.get(..12).unwrap_or(plan))
+            }
+            ErrorKind::Extent { what, fault } => write!(f, "{what}: {fault}"),
+            ErrorKind::Weights { what } => {
+                write!(f, "the weights do not belong to this plan: {what}: emit both again, together")
+            }
+            ErrorKind::Arena { needed, given, align, aligned } => {
+                write!(f, "the arena needs {needed} bytes aligned to {align}, given are {given} bytes")?;
+                if *aligned { Ok(()) } else { f.write_str(" at an address that is not aligned") }
+            }
+            ErrorKind::OutOfMemory { bytes } => write!(f, "out of memory: {bytes} bytes could not be had"),
+            ErrorKind::Device { requested, reason } => {
+                write!(
+                    f,
+                    "device {requested} is not available: {reason}: ask for another device, or allow the fallback to cpu"
+                )
+            }
+            ErrorKind::Plan { what } => write!(f, "the plan contradicts itself: {what}"),
+            ErrorKind::Budget { owner, bytes, left } => {
+                write!(f, "{owner} claims {bytes} bytes, but only {left} are left in the budget")
+            }
+        }
+    }
+}
+
+impl fmt::Display for TensorProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TensorProblem::Missing => f.write_str("it is missing"),
+            TensorProblem::DType { found, wanted } => write!(f, "elements are {found} where {wanted} is needed"),
+            TensorProblem::Rank { found, wanted } => write!(f, "{found} axes where {wanted} are needed"),
+            TensorProblem::Dim { axis, found, wanted } => write!(f, "axis {axis} is {found} where {wanted} is needed"),
+            TensorProblem::Length { found, wanted } => write!(f, "length {found} where {wanted} is needed"),
+            TensorProblem::Flat => {
+                f.write_str("more than one dim is free: give the dims with the data (`View::new(data, dims)`)")
+            }
+            TensorProblem::Bool => f.write_str("a boolean is neither 0 nor 1"),
+            TensorProblem::Count { found, wanted } => write!(f, "{found} inputs where {wanted} are needed"),
+            TensorProblem::Misaligned => f.write_str("the data is not aligned for its elements"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_say_it_all_on_one_line() {
+        let error = Error::step(3, "conv_1", "Conv", "0123456789abcdef", Fault::DivisionByZero);
+        assert_eq!(error.to_string(), "step 3 (`conv_1`, Conv) of plan 0123456789ab: integer division by zero");
+        let error = Error::envelope("width", 7, 32, 960, 32);
+        assert_eq!(
+            error.to_string(),
+            "dim `width` is 7, but was planned for 32..=960 in steps of 32: give another size, or plan again with a wider range"
+        );
+    }
+}

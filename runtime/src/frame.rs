@@ -1,0 +1,324 @@
+//! The frame: the memory of one run, and the only place that makes views of it.
+//!
+//! A view is made after every operand of its step has been checked: inside its memory, aligned, writes only in the
+//! arena, and no write overlapping another operand but as a permitted in-place pair.
+
+use crate::{Kernel, Operand, Space};
+use core::{marker::PhantomData, ptr::NonNull};
+use kernels::{Call, Dst, Fault, Isa, Src};
+use plan::Traits;
+
+/// A step's scratch memory in the arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Scratch {
+    /// Bytes from the start of the arena.
+    pub offset: usize,
+    /// Bytes.
+    pub len: usize,
+}
+
+impl Scratch {
+    /// No scratch memory.
+    pub const NONE: Scratch = Scratch { offset: 0, len: 0 };
+
+    /// `len` bytes at `offset`.
+    pub const fn at(offset: usize, len: usize) -> Scratch {
+        Scratch { offset, len }
+    }
+}
+
+/// The memory of one run: arena, weights, the caller's inputs; and the instruction set.
+pub struct Frame<'a> {
+    arena: NonNull<u8>,
+    arena_len: usize,
+    weights: &'a [u8],
+    inputs: &'a [&'a [u8]],
+    isa: Isa,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+/// Where an operand's bytes lie: the first element, and the range of all.
+#[derive(Clone, Copy)]
+struct Site {
+    first: NonNull<u8>,
+    low: usize,
+    high: usize,
+}
+
+impl<'a> Frame<'a> {
+    /// A frame over this memory.
+    pub fn new(arena: &'a mut [u8], weights: &'a [u8], inputs: &'a [&'a [u8]], isa: Isa) -> Frame<'a> {
+        Frame { arena_len: arena.len(), arena: NonNull::from(arena).cast(), weights, inputs, isa, memory: PhantomData }
+    }
+
+    /// The instruction set.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Runs a kernel on these operands. `defines` receives the values of the symbols that the step finds.
+    ///
+    /// # Errors
+    /// A [`Fault`] when an operand does not lie within its memory or overlaps another, or the kernel fails.
+    #[inline]
+    pub fn call<K: Kernel, const R: usize, const W: usize>(
+        &mut self,
+        kernel: &K,
+        reads: [Option<&Operand>; R],
+        writes: [Option<&Operand>; W],
+        scratch: Scratch,
+        defines: &mut [i64],
+    ) -> Result<(), Fault> {
+        let mut srcs = [const { None }; R];
+        let mut dsts = [const { None }; W];
+        let isa = self.isa;
+        let workspace = self.views(&kernel.traits(), &reads, &writes, scratch, &mut srcs, &mut dsts)?;
+        kernel.run(&mut Call::new(&srcs, &mut dsts, workspace, defines, isa))
+    }
+
+    /// The views of a step's operands, after checking them all.
+    pub(crate) fn views<'m>(
+        &'m mut self,
+        traits: &Traits,
+        reads: &[Option<&Operand>],
+        writes: &[Option<&Operand>],
+        scratch: Scratch,
+        srcs: &mut [Option<Src<'m>>],
+        dsts: &mut [Option<Dst<'m>>],
+    ) -> Result<&'m mut [u8], Fault> {
+        let scratch_end = self.check_scratch(scratch)?;
+        for (i, (operand, place)) in reads.iter().zip(srcs.iter_mut()).enumerate() {
+            let Some(operand) = operand else { continue };
+            let site = self.site(operand)?;
+            if operand.space == Space::Arena && overlap(site, scratch.offset, scratch_end) {
+                return Err(Fault::Overlap);
+            }
+            let shared = self.shares(traits, i, operand, site, writes)?;
+            // SAFETY: `site` has checked that the whole span lies within memory that is initialised and borrowed for
+            // `'m`, and that it is aligned. Weights and inputs are never written (`written`). In the arena no write of
+            // this call overlaps this span (`shares`) but for one of the same memory and shape, and then both views are
+            // marked. The views end with the call, before the arena is used again, as they borrow `self` for `'m`.
+            *place = Some(unsafe { Src::from_raw(site.first, operand.dtype, operand.shape, shared) });
+        }
+        for (i, (operand, place)) in writes.iter().zip(dsts.iter_mut()).enumerate() {
+            let Some(operand) = operand else { continue };
+            let site = self.written(operand)?;
+            if overlap(site, scratch.offset, scratch_end) {
+                return Err(Fault::Overlap);
+            }
+            for other in writes.iter().take(i).flatten() {
+                let other = self.site(other)?;
+                if overlap(site, other.low, other.high) {
+                    return Err(Fault::Overlap);
+                }
+            }
+            let shared = srcs.iter().flatten().any(|s| s.is_shared() && s.as_ptr() == site.first.as_ptr());
+            // SAFETY: as above; no other write of this call and no part of its workspace overlaps this span.
+            *place = Some(unsafe { Dst::from_raw(site.first, operand.dtype, operand.shape, shared) });
+        }
+        if scratch.len == 0 {
+            return Ok(&mut []);
+        }
+        // SAFETY: `check_scratch` has checked that the range lies within the arena, which is borrowed for `'m`; no view of
+        // this call overlaps it, as checked above.
+        Ok(unsafe { core::slice::from_raw_parts_mut(self.arena.as_ptr().add(scratch.offset), scratch.len) })
+    }
+
+    /// The end of a scratch range that lies within the arena.
+    fn check_scratch(&self, scratch: Scratch) -> Result<usize, Fault> {
+        let end = scratch.offset.checked_add(scratch.len).ok_or(Fault::OutOfBounds)?;
+        if scratch.len > 0 && end > self.arena_len { Err(Fault::OutOfBounds) } else { Ok(end) }
+    }
+
+    /// Where an operand lies, after checking that it lies within its memory and is aligned.
+    fn site(&self, operand: &Operand) -> Result<Site, Fault> {
+        let (base, len) = match operand.space {
+            Space::Arena => (self.arena, self.arena_len),
+            Space::Weights => (NonNull::from(self.weights).cast(), self.weights.len()),
+            Space::Input(i) => {
+                let input = self.inputs.get(i as usize).ok_or(Fault::Missing { operand: i as usize })?;
+                (NonNull::from(*input).cast::<u8>(), input.len())
+            }
+        };
+        if operand.low == operand.high {
+            // No elements: any aligned address does.
+            return Ok(Site { first: NonNull::<u128>::dangling().cast(), low: 0, high: 0 });
+        }
+        let low = operand.offset.checked_add_signed(operand.low).ok_or(Fault::OutOfBounds)?;
+        let high = operand.offset.checked_add_signed(operand.high).ok_or(Fault::OutOfBounds)?;
+        if high > len || operand.offset >= len {
+            return Err(Fault::OutOfBounds);
+        }
+        // SAFETY: the offset is below the length of the memory at `base`.
+        let first = unsafe { base.add(operand.offset) };
+        if !first.as_ptr().addr().is_multiple_of(operand.dtype.align()) {
+            return Err(Fault::OutOfBounds);
+        }
+        Ok(Site { first, low, high })
+    }
+
+    /// Where a write lies.
+    fn written(&self, operand: &Operand) -> Result<Site, Fault> {
+        if operand.space == Space::Arena { self.site(operand) } else { Err(Fault::ReadOnly) }
+    }
+
+    /// Whether read `i` shares its memory with a write, as it may; an error where it overlaps one as it may not.
+    fn shares(
+        &self,
+        traits: &Traits,
+        i: usize,
+        operand: &Operand,
+        site: Site,
+        writes: &[Option<&Operand>],
+    ) -> Result<bool, Fault> {
+        if operand.space != Space::Arena {
+            return Ok(false);
+        }
+        let mut shared = false;
+        for (w, write) in writes.iter().enumerate() {
+            let Some(write) = write else { continue };
+            let target = self.written(write)?;
+            if !overlap(site, target.low, target.high) {
+                continue;
+            }
+            let same = write.offset == operand.offset
+                && write.dtype.bits() == operand.dtype.bits()
+                && write.shape == operand.shape;
+            let permitted = traits.in_place.iter().any(|(r, o)| (usize::from(*r), usize::from(*o)) == (i, w));
+            if !same || !permitted || shared {
+                return Err(Fault::Overlap);
+            }
+            shared = true;
+        }
+        Ok(shared)
+    }
+
+    /// The bytes of a row-major tensor, to be read.
+    ///
+    /// # Errors
+    /// When it does not lie within its memory, or is strided.
+    pub fn bytes(&self, operand: &Operand) -> Result<&[u8], Fault> {
+        let site = self.site(operand)?;
+        // SAFETY: `site` has checked that the span lies within memory that is initialised; it is borrowed with `self`.
+        unsafe { Src::from_raw(site.first, operand.dtype, operand.shape, false) }.bytes()
+    }
+
+    /// The bytes of a row-major tensor in the arena, to be written.
+    ///
+    /// # Errors
+    /// When it does not lie within the arena, or is strided.
+    pub fn bytes_mut(&mut self, operand: &Operand) -> Result<&mut [u8], Fault> {
+        let site = self.written(operand)?;
+        if !operand.shape.is_contiguous() {
+            return Err(Fault::Strided);
+        }
+        // SAFETY: `site` has checked that these bytes lie within the arena, which is borrowed with `self`.
+        Ok(unsafe { core::slice::from_raw_parts_mut(site.first.as_ptr(), site.high - site.low) })
+    }
+
+    /// The only element of a boolean tensor of one element.
+    ///
+    /// # Errors
+    /// When it is not that.
+    pub fn flag(&self, operand: &Operand) -> Result<bool, Fault> {
+        match self.bytes(operand)? {
+            [byte] => Ok(*byte != 0),
+            _ => Err(Fault::Shape("a condition has one element")),
+        }
+    }
+
+    /// The only element of an i64 tensor of one element.
+    ///
+    /// # Errors
+    /// When it is not that.
+    pub fn integer(&self, operand: &Operand) -> Result<i64, Fault> {
+        let bytes = self.bytes(operand)?;
+        bytes.try_into().map(i64::from_ne_bytes).map_err(|_| Fault::Shape("a trip count is one i64"))
+    }
+
+    /// The arena, when the run is over.
+    pub fn into_arena(self) -> &'a mut [u8] {
+        // SAFETY: the frame was made from this slice, borrowed for `'a`, and no view of it outlives a call.
+        unsafe { core::slice::from_raw_parts_mut(self.arena.as_ptr(), self.arena_len) }
+    }
+}
+
+/// Whether a span overlaps the bytes `low..high` of the same memory.
+fn overlap(site: Site, low: usize, high: usize) -> bool {
+    site.low < high && low < site.high && low < high
+}
+
+// SAFETY: a frame is a mutable borrow of the arena and shared borrows of bytes; all of these are `Send`.
+unsafe impl Send for Frame<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plan::{DType, prim};
+
+    #[repr(align(64))]
+    struct Memory([u8; 256]);
+
+    /// What a step over a small arena comes to.
+    fn check(
+        kernel: &impl Kernel,
+        reads: [Option<&Operand>; 2],
+        write: &Operand,
+        scratch: Scratch,
+    ) -> Result<Vec<bool>, Fault> {
+        let (mut memory, weights) = (Memory([0; 256]), Memory([0; 256]));
+        let input = [0u8; 8];
+        let inputs: [&[u8]; 1] = [&input];
+        let mut frame = Frame::new(&mut memory.0, &weights.0, &inputs, Isa::Portable);
+        let mut srcs = [None; 2];
+        let mut dsts = [const { None }; 1];
+        frame.views(&kernel.traits(), &reads, &[Some(write)], scratch, &mut srcs, &mut dsts)?;
+        Ok(srcs.iter().flatten().map(Src::is_shared).collect())
+    }
+
+    const A: Operand = Operand::arena(0, DType::F32, [16]);
+    const B: Operand = Operand::arena(64, DType::F32, [16]);
+    const MAP: prim::Map = prim::Map { code: plan::List::EMPTY };
+
+    #[test]
+    fn each_rule_of_the_arena_is_seen_red() {
+        let ok = check(&MAP, [Some(&A), None], &B, Scratch::at(128, 64));
+        assert_eq!(ok, Ok(vec![false]));
+        let beyond = Operand::arena(196, DType::F32, [16]);
+        assert_eq!(check(&MAP, [Some(&beyond), None], &B, Scratch::NONE), Err(Fault::OutOfBounds));
+        let before = Operand::strided(Space::Arena, 0, DType::F32, [2], [-1]);
+        assert_eq!(check(&MAP, [Some(&before), None], &B, Scratch::NONE), Err(Fault::OutOfBounds));
+        let crooked = Operand::arena(2, DType::F32, [4]);
+        assert_eq!(check(&MAP, [Some(&crooked), None], &B, Scratch::NONE), Err(Fault::OutOfBounds));
+        let weights = Operand::weights(0, DType::F32, [16]);
+        assert_eq!(check(&MAP, [Some(&A), None], &weights, Scratch::NONE), Err(Fault::ReadOnly));
+        let input = Operand::input(0, DType::U8, [8]);
+        assert_eq!(check(&MAP, [Some(&A), None], &input, Scratch::NONE), Err(Fault::ReadOnly));
+        let long = Operand::input(0, DType::U8, [9]);
+        assert_eq!(check(&MAP, [Some(&long), None], &B, Scratch::NONE), Err(Fault::OutOfBounds));
+        let other = Operand::input(1, DType::U8, [8]);
+        assert_eq!(check(&MAP, [Some(&other), None], &B, Scratch::NONE), Err(Fault::Missing { operand: 1 }));
+        let half = Operand::arena(32, DType::F32, [16]);
+        assert_eq!(check(&MAP, [Some(&half), None], &B, Scratch::NONE), Err(Fault::Overlap));
+        assert_eq!(check(&MAP, [Some(&A), None], &B, Scratch::at(60, 8)), Err(Fault::Overlap));
+        assert_eq!(check(&MAP, [None, None], &B, Scratch::at(120, 64)), Err(Fault::Overlap));
+        assert_eq!(check(&MAP, [None, None], &B, Scratch::at(250, 7)), Err(Fault::OutOfBounds));
+    }
+
+    #[test]
+    fn in_place_only_where_the_table_says_so() {
+        assert_eq!(check(&MAP, [Some(&B), None], &B, Scratch::NONE), Ok(vec![true]));
+        assert_eq!(check(&MAP, [Some(&A), Some(&B)], &B, Scratch::NONE), Ok(vec![false, true]));
+        assert_eq!(check(&prim::Copy {}, [Some(&B), None], &B, Scratch::NONE), Err(Fault::Overlap));
+        let shape = Operand::arena(64, DType::F32, [4, 4]);
+        assert_eq!(check(&MAP, [Some(&shape), None], &B, Scratch::NONE), Err(Fault::Overlap));
+        let size = Operand::arena(64, DType::F64, [8]);
+        assert_eq!(check(&MAP, [Some(&size), None], &B, Scratch::NONE), Err(Fault::Overlap));
+    }
+
+    #[test]
+    fn nothing_is_nowhere() {
+        let none = Operand::arena(10_000, DType::F32, [0, 3]);
+        assert_eq!(check(&MAP, [Some(&none), None], &none, Scratch::NONE), Ok(vec![false]));
+    }
+}
