@@ -1,5 +1,11 @@
 //! The kernels of `matmul`.
 
+pub(crate) mod activate;
+#[allow(dead_code)]
+pub(crate) mod gemm;
+mod lanes;
+mod micro;
+
 use crate::{Call, Fault, Meta};
 use plan::prim::MatMul;
 
