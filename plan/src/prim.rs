@@ -389,7 +389,8 @@ pub enum MatLayout {
 pub enum ConvLayout {
     /// `[m, c / group, k...]`.
     Plain,
-    /// f32 panels of 16 output channels for each group: dims `[group, ceil(m / group / 16), c / group * prod(k), 16]`.
+    /// f32 panels of 16 output channels for each group: dims `[group, ceil(m / group / 16), prod(k) * c / group, 16]`, rows
+    /// in the order tap, then channel.
     Panels16,
     /// Depthwise (`c / group = 1`, `m = group`): dims `[ceil(m / 16), prod(k), 16]`. Only for channels-last data.
     Depthwise16,
