@@ -329,13 +329,29 @@ impl<'a> Src<'a> {
     /// The same memory under other extents and strides.
     ///
     /// # Errors
-    /// When the new span is not within the old one.
+    /// As [`Src::window`].
     pub fn reshaped(&self, shape: Shape) -> Result<Src<'a>, Fault> {
+        self.window(0, shape)
+    }
+
+    /// The same memory under other extents and strides, its first element `offset` elements from this one's.
+    ///
+    /// # Errors
+    /// When the new span is not within the old one, or elements are smaller than a byte.
+    pub fn window(&self, offset: isize, shape: Shape) -> Result<Src<'a>, Fault> {
         let ((low, high), (new_low, new_high)) = (self.shape.span()?, shape.span()?);
-        if new_low < low || new_high > high {
+        if shape.is_empty() {
+            return Ok(Src { shape, ..*self });
+        }
+        let within = |edge: isize| edge.checked_add(offset).ok_or(Fault::Extent);
+        if within(new_low)? < low || within(new_high)? > high {
             return Err(Fault::OutOfBounds);
         }
-        Ok(Src { shape, ..*self })
+        let size = self.dtype.size().ok_or(Fault::DType { found: self.dtype, wanted: "whole bytes" })?;
+        let bytes = isize::try_from(size).ok().and_then(|s| s.checked_mul(offset)).ok_or(Fault::Extent)?;
+        // SAFETY: the span of the result is within the span that `from_raw` vouched for.
+        let first = unsafe { self.first.offset(bytes) };
+        Ok(Src { first, shape, ..*self })
     }
 }
 

@@ -1,3 +1,4 @@
 //! planner
+pub mod graph;
 pub mod onnx;
 pub mod shape;

@@ -132,10 +132,7 @@ impl Attributes {
     /// Sets an attribute; gives back the one of this name that was there.
     pub fn insert(&mut self, name: String, value: Attribute) -> Option<Attribute> {
         match self.find(&name) {
-            Ok(at) => self
-                .0
-                .get_mut(at)
-                .map(|slot| std::mem::replace(&mut slot.1, value)),
+            Ok(at) => self.0.get_mut(at).map(|slot| std::mem::replace(&mut slot.1, value)),
             Err(at) => {
                 self.0.insert(at, (name, value));
                 None
@@ -171,10 +168,7 @@ impl Attributes {
             _ => None,
         });
         match twice {
-            Some(name) => Err(Error::invalid(format!(
-                "attribute {} is given twice",
-                quote(name)
-            ))),
+            Some(name) => Err(Error::invalid(format!("attribute {} is given twice", quote(name)))),
             None => Ok(Self(list)),
         }
     }
@@ -254,9 +248,7 @@ impl Node {
 
     /// A text attribute, or nothing if it is not given. Fails if it is not UTF-8.
     pub fn opt_string(&self, name: &str) -> Result<Option<&str>, Error> {
-        self.opt_bytes(name)?
-            .map(|bytes| self.utf8(name, bytes))
-            .transpose()
+        self.opt_bytes(name)?.map(|bytes| self.utf8(name, bytes)).transpose()
     }
 
     /// A text attribute that must be given. Fails if it is not UTF-8.
@@ -272,14 +264,12 @@ impl Node {
     /// A list of texts, or nothing if it is not given. Fails if one is not UTF-8.
     pub fn opt_strings(&self, name: &str) -> Result<Option<Vec<&str>>, Error> {
         let list = self.opt_bytes_list(name)?;
-        list.map(|list| list.iter().map(|bytes| self.utf8(name, bytes)).collect())
-            .transpose()
+        list.map(|list| list.iter().map(|bytes| self.utf8(name, bytes)).collect()).transpose()
     }
 
     /// A list of texts that must be given. Fails if one is not UTF-8.
     pub fn strings(&self, name: &str) -> Result<Vec<&str>, Error> {
-        self.opt_strings(name)?
-            .ok_or_else(|| self.missing(name, AttributeKind::Strings))
+        self.opt_strings(name)?.ok_or_else(|| self.missing(name, AttributeKind::Strings))
     }
 
     /// A flag: an integer attribute that is not 0; `default` if it is not given.
@@ -298,12 +288,10 @@ impl Node {
         };
         match pick(attribute) {
             Some(value) => Ok(Some(value)),
-            None if matches!(attribute, Attribute::Ref { .. }) => {
-                Err(self.attribute_error(format!(
-                    "attribute {} refers to a function's attribute outside a function",
-                    quote(name)
-                )))
-            }
+            None if matches!(attribute, Attribute::Ref { .. }) => Err(self.attribute_error(format!(
+                "attribute {} refers to a function's attribute outside a function",
+                quote(name)
+            ))),
             None => Err(self.attribute_error(format!(
                 "attribute {} is of type {}, not {}",
                 quote(name),
@@ -314,16 +302,11 @@ impl Node {
     }
 
     fn missing(&self, name: &str, kind: AttributeKind) -> Error {
-        self.attribute_error(format!(
-            "attribute {} of type {} is missing",
-            quote(name),
-            kind.name()
-        ))
+        self.attribute_error(format!("attribute {} of type {} is missing", quote(name), kind.name()))
     }
 
     fn utf8<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<&'a str, Error> {
-        std::str::from_utf8(bytes)
-            .map_err(|_| self.attribute_error(format!("attribute {} is not UTF-8", quote(name))))
+        std::str::from_utf8(bytes).map_err(|_| self.attribute_error(format!("attribute {} is not UTF-8", quote(name))))
     }
 
     fn attribute_error(&self, message: String) -> Error {

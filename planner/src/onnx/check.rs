@@ -58,31 +58,18 @@ fn resolve(model: &mut Model) -> Result<(), Error> {
     let mut keys = BTreeSet::new();
     for function in &model.functions {
         if !keys.insert(function.key()) {
-            problems.push(Error::invalid(format!(
-                "{} is defined twice",
-                function.label()
-            )));
+            problems.push(Error::invalid(format!("{} is defined twice", function.label())));
         }
     }
     let local: BTreeSet<String> = model.functions.iter().map(|f| f.domain.clone()).collect();
     for function in &mut model.functions {
         let Function { nodes, opsets, .. } = function;
-        let scope = Scope {
-            own: opsets,
-            model: &model.opsets,
-            local: &local,
-            inside_function: true,
-        };
+        let scope = Scope { own: opsets, model: &model.opsets, local: &local, inside_function: true };
         let before = problems.listed();
         scope.nodes(nodes, &mut problems);
         problems.within(before, &function.label());
     }
-    let scope = Scope {
-        own: &model.opsets,
-        model: &model.opsets,
-        local: &local,
-        inside_function: false,
-    };
+    let scope = Scope { own: &model.opsets, model: &model.opsets, local: &local, inside_function: false };
     scope.nodes(&mut model.graph.nodes, &mut problems);
     Error::collected(problems)
 }
@@ -113,22 +100,14 @@ impl Scope<'_> {
         if node.op_type.is_empty() {
             problems.push(Error::invalid("a node without an operator").at_node(node.label()));
         }
-        let imported = self
-            .own
-            .get(&node.domain)
-            .or_else(|| self.model.get(&node.domain));
+        let imported = self.own.get(&node.domain).or_else(|| self.model.get(&node.domain));
         match imported {
             Some(version) => node.opset = *version,
             None if self.local.contains(&node.domain) => node.opset = 1,
             None => {
-                let domain = if node.domain.is_empty() {
-                    "ai.onnx"
-                } else {
-                    &node.domain
-                };
+                let domain = if node.domain.is_empty() { "ai.onnx" } else { &node.domain };
                 problems.push(
-                    Error::invalid(format!("the model imports no opset of {}", quote(domain)))
-                        .at_node(node.label()),
+                    Error::invalid(format!("the model imports no opset of {}", quote(domain))).at_node(node.label()),
                 );
             }
         }

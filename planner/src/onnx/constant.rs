@@ -37,30 +37,16 @@ pub fn constant_tensor(node: &Node) -> Result<Tensor, Error> {
     };
     let vector = |count: usize| vec![count as i64];
     let tensor = match (key, value) {
-        ("value", Attribute::Tensor(tensor)) => Ok(Tensor {
-            name: name.to_owned(),
-            ..(**tensor).clone()
-        }),
+        ("value", Attribute::Tensor(tensor)) => Ok(Tensor { name: name.to_owned(), ..(**tensor).clone() }),
         ("sparse_value", Attribute::SparseTensor(sparse)) => {
-            sparse.to_dense(SPARSE_LIMIT).map(|tensor| Tensor {
-                name: name.to_owned(),
-                ..tensor
-            })
+            sparse.to_dense(SPARSE_LIMIT).map(|tensor| Tensor { name: name.to_owned(), ..tensor })
         }
         ("value_float", Attribute::Float(value)) => Tensor::from_floats(name, vec![], &[*value]),
-        ("value_floats", Attribute::Floats(values)) => {
-            Tensor::from_floats(name, vector(values.len()), values)
-        }
+        ("value_floats", Attribute::Floats(values)) => Tensor::from_floats(name, vector(values.len()), values),
         ("value_int", Attribute::Int(value)) => Tensor::from_ints(name, vec![], &[*value]),
-        ("value_ints", Attribute::Ints(values)) => {
-            Tensor::from_ints(name, vector(values.len()), values)
-        }
-        ("value_string", Attribute::String(text)) => {
-            Tensor::from_strings(name, vec![], vec![text.clone()])
-        }
-        ("value_strings", Attribute::Strings(texts)) => {
-            Tensor::from_strings(name, vector(texts.len()), texts.clone())
-        }
+        ("value_ints", Attribute::Ints(values)) => Tensor::from_ints(name, vector(values.len()), values),
+        ("value_string", Attribute::String(text)) => Tensor::from_strings(name, vec![], vec![text.clone()]),
+        ("value_strings", Attribute::Strings(texts)) => Tensor::from_strings(name, vector(texts.len()), texts.clone()),
         (key, value) => {
             let kind = value.kind().name();
             let message = format!("attribute `{key}` must not be of type {kind}");

@@ -13,8 +13,8 @@ use super::elem::ElemType;
 use super::error::{Error, quote};
 use super::external::External;
 use super::fields::{
-    attribute, dim, entry, function, graph, model, node, opset, shape, sparse, type_inner,
-    type_map, type_proto, type_tensor, value_info,
+    attribute, dim, entry, function, graph, model, node, opset, shape, sparse, type_inner, type_map, type_proto,
+    type_tensor, value_info,
 };
 use super::model::{Dim, Function, Graph, Model, Node, OpsetMap, Type, ValueInfo};
 use super::tensor::{SparseTensor, Tensor};
@@ -34,12 +34,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(crate) fn new(whole: Bytes, external: External) -> Self {
         let meter = Meter::for_file(whole.len());
-        Self {
-            whole,
-            external,
-            meter,
-            depth: 0,
-        }
+        Self { whole, external, meter, depth: 0 }
     }
 
     /// All that was given, as one message.
@@ -61,14 +56,9 @@ impl Decoder {
     }
 
     /// Goes one level deeper for messages that can contain their own kind.
-    pub(crate) fn nested<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    pub(crate) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if self.depth >= MAX_DEPTH {
-            return Err(Error::unsupported(format!(
-                "graphs or types nested over {MAX_DEPTH} deep"
-            )));
+            return Err(Error::unsupported(format!("graphs or types nested over {MAX_DEPTH} deep")));
         }
         self.depth += 1;
         let result = read(self);
@@ -86,11 +76,8 @@ impl Decoder {
         let whole = self.whole();
         let message = Message::new("ModelProto", &whole);
         let [metadata, functions] = message.count([model::METADATA, model::FUNCTIONS])?;
-        let mut result = Model {
-            metadata: self.meter.vec(metadata)?,
-            functions: self.meter.vec(functions)?,
-            ..Model::default()
-        };
+        let mut result =
+            Model { metadata: self.meter.vec(metadata)?, functions: self.meter.vec(functions)?, ..Model::default() };
         let (mut ir_version, mut producer_version, mut graph) = (None, String::new(), None);
         let mut fields = message;
         while let Some(field) = fields.next()? {
@@ -112,11 +99,9 @@ impl Decoder {
                 _ => {}
             }
         }
-        result.ir_version = ir_version.ok_or_else(|| {
-            Error::malformed("no IR version").remedy("is this file an ONNX model?")
-        })?;
-        result.graph = graph
-            .ok_or_else(|| Error::malformed("no graph").remedy("is this file an ONNX model?"))?;
+        result.ir_version =
+            ir_version.ok_or_else(|| Error::malformed("no IR version").remedy("is this file an ONNX model?"))?;
+        result.graph = graph.ok_or_else(|| Error::malformed("no graph").remedy("is this file an ONNX model?"))?;
         if !producer_version.is_empty() {
             result.producer = format!("{} {producer_version}", result.producer);
         }
@@ -142,9 +127,9 @@ impl Decoder {
         }
         self.meter.charge_text(0)?;
         match opsets.insert(domain, version) {
-            Some(other) if other != version => Err(Error::invalid(format!(
-                "an operator set is imported in two versions, {other} and {version}"
-            ))),
+            Some(other) if other != version => {
+                Err(Error::invalid(format!("an operator set is imported in two versions, {other} and {version}")))
+            }
             _ => Ok(()),
         }
     }
@@ -152,11 +137,7 @@ impl Decoder {
     /// A domain, with the standard's long name made short.
     fn domain(&mut self, field: &Field) -> Result<String, Error> {
         let domain = self.text(field)?;
-        Ok(if domain == "ai.onnx" {
-            String::new()
-        } else {
-            domain
-        })
+        Ok(if domain == "ai.onnx" { String::new() } else { domain })
     }
 
     fn entry(&mut self, bytes: &[u8]) -> Result<(String, String), Error> {
@@ -201,16 +182,12 @@ impl Decoder {
                 graph::NAME => result.name = self.text(&field)?,
                 graph::INITIALIZER => {
                     let tensor = self.tensor(field.bytes()?);
-                    result
-                        .initializers
-                        .push(tensor.map_err(|e| e.within("initializer"))?);
+                    result.initializers.push(tensor.map_err(|e| e.within("initializer"))?);
                 }
                 graph::SPARSE_INITIALIZER => {
                     let sparse = self.sparse_tensor(field.bytes()?);
                     let dense = sparse.and_then(|sparse| self.dense(&sparse));
-                    result
-                        .initializers
-                        .push(dense.map_err(|e| e.within("sparse initializer"))?);
+                    result.initializers.push(dense.map_err(|e| e.within("sparse initializer"))?);
                 }
                 graph::INPUT => result.inputs.push(self.value_info(field.bytes()?)?),
                 graph::OUTPUT => result.outputs.push(self.value_info(field.bytes()?)?),
@@ -223,13 +200,8 @@ impl Decoder {
 
     fn node(&mut self, bytes: &[u8]) -> Result<Node, Error> {
         let message = Message::new("NodeProto", bytes);
-        let [inputs, outputs, attributes] =
-            message.count([node::INPUT, node::OUTPUT, node::ATTRIBUTE])?;
-        let mut result = Node {
-            inputs: self.meter.vec(inputs)?,
-            outputs: self.meter.vec(outputs)?,
-            ..Node::default()
-        };
+        let [inputs, outputs, attributes] = message.count([node::INPUT, node::OUTPUT, node::ATTRIBUTE])?;
+        let mut result = Node { inputs: self.meter.vec(inputs)?, outputs: self.meter.vec(outputs)?, ..Node::default() };
         let mut fields = message;
         while let Some(field) = fields.next()? {
             match field.number {
@@ -250,11 +222,7 @@ impl Decoder {
     }
 
     /// Sparse constants are made dense here, where the budget is known.
-    fn constant_made_dense(
-        &mut self,
-        node: &Node,
-        mut attributes: Attributes,
-    ) -> Result<Attributes, Error> {
+    fn constant_made_dense(&mut self, node: &Node, mut attributes: Attributes) -> Result<Attributes, Error> {
         let constant = node.op_type == "Constant" && node.domain.is_empty();
         if constant && let Some(Attribute::SparseTensor(sparse)) = attributes.get("sparse_value") {
             let value = Attribute::Tensor(Box::new(self.dense(sparse)?));
@@ -267,12 +235,7 @@ impl Decoder {
     }
 
     /// The `count` attributes in the fields of this number.
-    fn attributes(
-        &mut self,
-        mut message: Message,
-        number: u32,
-        count: usize,
-    ) -> Result<Attributes, Error> {
+    fn attributes(&mut self, mut message: Message, number: u32, count: usize) -> Result<Attributes, Error> {
         let mut list = self.meter.vec(count)?;
         while let Some(field) = message.next()? {
             if field.number == number {
@@ -297,46 +260,25 @@ impl Decoder {
         let place = |error: Error| error.within(format!("attribute {}", quote(&name)));
         let kind = attribute_kind(message, number).map_err(place)?;
         if !reference.is_empty() {
-            return Ok((
-                name,
-                Attribute::Ref {
-                    name: reference,
-                    kind,
-                },
-            ));
+            return Ok((name, Attribute::Ref { name: reference, kind }));
         }
         let value = self.attribute_value(message, kind).map_err(place)?;
         Ok((name, value))
     }
 
-    fn attribute_value(
-        &mut self,
-        message: Message,
-        kind: AttributeKind,
-    ) -> Result<Attribute, Error> {
-        let fields = || Fields {
-            message,
-            number: kind.field(),
-        };
+    fn attribute_value(&mut self, message: Message, kind: AttributeKind) -> Result<Attribute, Error> {
+        let fields = || Fields { message, number: kind.field() };
         Ok(match kind {
             // Writers of protobuf 3 leave out scalars that are zero.
-            AttributeKind::Float => {
-                Attribute::Float(fields().last()?.map_or(Ok(0.0), |field| field.float())?)
-            }
-            AttributeKind::Int => {
-                Attribute::Int(fields().last()?.map_or(Ok(0), |field| field.int())?)
-            }
+            AttributeKind::Float => Attribute::Float(fields().last()?.map_or(Ok(0.0), |field| field.float())?),
+            AttributeKind::Int => Attribute::Int(fields().last()?.map_or(Ok(0), |field| field.int())?),
             AttributeKind::String => {
-                let text = fields()
-                    .last()?
-                    .map_or(Ok([].as_slice()), |field| field.bytes())?;
+                let text = fields().last()?.map_or(Ok([].as_slice()), |field| field.bytes())?;
                 Attribute::String(self.share(text))
             }
             AttributeKind::Tensor => Attribute::Tensor(Box::new(self.tensor(fields().only()?)?)),
             AttributeKind::Graph => Attribute::Graph(Box::new(self.graph(fields().only()?)?)),
-            AttributeKind::SparseTensor => {
-                Attribute::SparseTensor(Box::new(self.sparse_tensor(fields().only()?)?))
-            }
+            AttributeKind::SparseTensor => Attribute::SparseTensor(Box::new(self.sparse_tensor(fields().only()?)?)),
             AttributeKind::Type => Attribute::Type(Box::new(self.type_proto(fields().only()?)?)),
             AttributeKind::Floats => Attribute::Floats(self.floats(fields())?),
             AttributeKind::Ints => Attribute::Ints(self.ints(fields())?),
@@ -350,9 +292,7 @@ impl Decoder {
             }
             AttributeKind::Tensors => Attribute::Tensors(self.list(fields(), Self::tensor)?),
             AttributeKind::Graphs => Attribute::Graphs(self.list(fields(), Self::graph)?),
-            AttributeKind::SparseTensors => {
-                Attribute::SparseTensors(self.list(fields(), Self::sparse_tensor)?)
-            }
+            AttributeKind::SparseTensors => Attribute::SparseTensors(self.list(fields(), Self::sparse_tensor)?),
             AttributeKind::Types => Attribute::Types(self.list(fields(), Self::type_proto)?),
         })
     }
@@ -408,24 +348,15 @@ impl Decoder {
         let values = self.tensor(fields(sparse::VALUES).only()?)?;
         let indices = self.tensor(fields(sparse::INDICES).only()?)?;
         let dims = self.ints(fields(sparse::DIMS))?;
-        Ok(SparseTensor {
-            values,
-            indices,
-            dims,
-        })
+        Ok(SparseTensor { values, indices, dims })
     }
 
     fn dense(&mut self, sparse: &SparseTensor) -> Result<Tensor, Error> {
         let size = sparse.dense_bytes()?;
         // Indices are written out as well, then positions, and the dims once more.
-        let words = [
-            sparse.indices.len(),
-            sparse.values.len(),
-            sparse.dims.len() as u64,
-        ];
+        let words = [sparse.indices.len(), sparse.values.len(), sparse.dims.len() as u64];
         let words = words.into_iter().fold(0, u64::saturating_add);
-        self.meter
-            .charge(size.saturating_add(words.saturating_mul(8)))?;
+        self.meter.charge(size.saturating_add(words.saturating_mul(8)))?;
         sparse.to_dense(size)
     }
 
@@ -458,23 +389,13 @@ impl Decoder {
                 _ => {}
             }
         }
-        self.function_body(message, defaults, &mut result)
-            .map_err(|error| error.within(result.label()))?;
+        self.function_body(message, defaults, &mut result).map_err(|error| error.within(result.label()))?;
         Ok(result)
     }
 
-    fn function_body(
-        &mut self,
-        message: Message,
-        defaults: usize,
-        result: &mut Function,
-    ) -> Result<(), Error> {
+    fn function_body(&mut self, message: Message, defaults: usize, result: &mut Function) -> Result<(), Error> {
         result.defaults = self.attributes(message, function::ATTRIBUTE_PROTO, defaults)?;
-        Fields {
-            message,
-            number: function::NODE,
-        }
-        .each(|field| {
+        Fields { message, number: function::NODE }.each(|field| {
             result.nodes.push(self.node(field.bytes()?)?);
             Ok(())
         })
@@ -517,10 +438,8 @@ impl Decoder {
     }
 
     fn inner_type(&mut self, bytes: &[u8]) -> Result<Box<Type>, Error> {
-        let fields = Fields {
-            message: Message::new("TypeProto.Sequence or .Optional", bytes),
-            number: type_inner::ELEM_TYPE,
-        };
+        let fields =
+            Fields { message: Message::new("TypeProto.Sequence or .Optional", bytes), number: type_inner::ELEM_TYPE };
         self.boxed_type(fields)
     }
 
@@ -535,17 +454,10 @@ impl Decoder {
 
     fn map_type(&mut self, bytes: &[u8]) -> Result<Type, Error> {
         let message = Message::new("TypeProto.Map", bytes);
-        let key = Fields {
-            message,
-            number: type_map::KEY_TYPE,
-        }
-        .last()?;
+        let key = Fields { message, number: type_map::KEY_TYPE }.last()?;
         let key = elem_type(key.map_or(Ok(0), |field| field.int())?)?
             .ok_or_else(|| Error::malformed("a map type has no key type"))?;
-        let value = self.boxed_type(Fields {
-            message,
-            number: type_map::VALUE_TYPE,
-        })?;
+        let value = self.boxed_type(Fields { message, number: type_map::VALUE_TYPE })?;
         Ok(Type::Map { key, value })
     }
 
@@ -557,10 +469,7 @@ impl Decoder {
                 type_tensor::ELEM_TYPE => number = field.int()?,
                 type_tensor::SHAPE => {
                     let message = Message::new("TensorShapeProto", field.bytes()?);
-                    let list = Fields {
-                        message,
-                        number: shape::DIM,
-                    };
+                    let list = Fields { message, number: shape::DIM };
                     dims = Some(self.list(list, Self::dim)?);
                 }
                 _ => {}
@@ -594,9 +503,7 @@ impl Decoder {
 /// The element type of this number; nothing for 0, which says that it is not known.
 pub(crate) fn elem_type(number: i64) -> Result<Option<ElemType>, Error> {
     match ElemType::from_onnx(number) {
-        None if number != 0 => Err(Error::unsupported(format!(
-            "the unknown element type {number}"
-        ))),
+        None if number != 0 => Err(Error::unsupported(format!("the unknown element type {number}"))),
         known => Ok(known),
     }
 }
@@ -604,23 +511,16 @@ pub(crate) fn elem_type(number: i64) -> Result<Option<ElemType>, Error> {
 /// The declared type of an attribute, or that of the one value it has: old files declare none.
 fn attribute_kind(message: Message, number: i32) -> Result<AttributeKind, Error> {
     let counts = message.count(AttributeKind::FIELDS)?;
-    let mut given = AttributeKind::ALL
-        .iter()
-        .zip(counts)
-        .filter(|(_, count)| *count > 0);
+    let mut given = AttributeKind::ALL.iter().zip(counts).filter(|(_, count)| *count > 0);
     let (first, more) = (given.next().map(|(kind, _)| *kind), given.next().is_some());
     let declared = AttributeKind::from_onnx(number);
     match (declared, first) {
-        (None, _) if number != 0 => Err(Error::unsupported(format!(
-            "the unknown attribute type {number}"
-        ))),
+        (None, _) if number != 0 => Err(Error::unsupported(format!("the unknown attribute type {number}"))),
         (None, None) => Err(Error::malformed("neither a type nor a value")),
         _ if more => Err(Error::malformed("more than one value")),
-        (Some(declared), Some(kind)) if declared != kind => Err(Error::malformed(format!(
-            "declared as {}, but the value is of type {}",
-            declared.name(),
-            kind.name()
-        ))),
+        (Some(declared), Some(kind)) if declared != kind => {
+            Err(Error::malformed(format!("declared as {}, but the value is of type {}", declared.name(), kind.name())))
+        }
         (Some(kind), _) | (None, Some(kind)) => Ok(kind),
     }
 }
@@ -638,10 +538,7 @@ impl<'a> Fields<'a> {
         Ok(count)
     }
 
-    pub(crate) fn each(
-        mut self,
-        mut f: impl FnMut(Field<'a>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    pub(crate) fn each(mut self, mut f: impl FnMut(Field<'a>) -> Result<(), Error>) -> Result<(), Error> {
         while let Some(field) = self.message.next()? {
             if field.number == self.number {
                 f(field)?;

@@ -15,10 +15,7 @@ use super::error::{Error, ErrorKind, quote};
 /// Only regular files: opening a pipe would wait for its writer, and a device has no length.
 pub(crate) fn map_file(path: &Path) -> io::Result<Bytes> {
     if !path.metadata()?.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a regular file",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let file = File::open(path)?;
     if file.metadata()?.len() == 0 {
@@ -48,10 +45,7 @@ pub(crate) struct External {
 
 impl External {
     pub(crate) fn new(folder: Option<&Path>) -> Self {
-        Self {
-            folder: folder.map(Path::to_owned),
-            ..Self::default()
-        }
+        Self { folder: folder.map(Path::to_owned), ..Self::default() }
     }
 
     /// The `size` bytes that a tensor has at `location`.
@@ -60,35 +54,24 @@ impl External {
             return Err(external("external data without a location"));
         };
         let place = |error: Error| error.within(format!("external data {}", quote(file)));
-        let offset = number(location.offset.as_deref(), "offset")
-            .map_err(place)?
-            .unwrap_or(0);
-        let length = number(location.length.as_deref(), "length")
-            .map_err(place)?
-            .unwrap_or(size);
+        let offset = number(location.offset.as_deref(), "offset").map_err(place)?.unwrap_or(0);
+        let length = number(location.length.as_deref(), "length").map_err(place)?.unwrap_or(size);
         if length != size {
-            return Err(place(external(format!(
-                "the length is {length} bytes, but the tensor's dims need {size}"
-            ))));
+            return Err(place(external(format!("the length is {length} bytes, but the tensor's dims need {size}"))));
         }
         if !self.maps.contains_key(file) {
             let bytes = self.map(file).map_err(place)?;
             self.maps.insert(file.clone(), bytes);
         }
         let bytes = self.maps.get(file).cloned().unwrap_or_default();
-        let range = usize::try_from(offset)
-            .ok()
-            .zip(usize::try_from(length).ok());
+        let range = usize::try_from(offset).ok().zip(usize::try_from(length).ok());
         let range = range
             .and_then(|(start, length)| Some(start..start.checked_add(length)?))
             .filter(|range| range.end <= bytes.len());
         range.map(|range| bytes.slice(range)).ok_or_else(|| {
             place(
-                external(format!(
-                    "{length} bytes at offset {offset} are asked of a file of {}",
-                    bytes.len()
-                ))
-                .remedy("the file is cut off or belongs to another model: fetch it again"),
+                external(format!("{length} bytes at offset {offset} are asked of a file of {}", bytes.len()))
+                    .remedy("the file is cut off or belongs to another model: fetch it again"),
             )
         })
     }
@@ -123,25 +106,17 @@ fn external(message: impl Into<String>) -> Error {
 }
 
 fn outside() -> Error {
-    external("the location is outside the model's folder").remedy(
-        "put the file itself, not a link, beside the model, and save its name as the location",
-    )
+    external("the location is outside the model's folder")
+        .remedy("put the file itself, not a link, beside the model, and save its name as the location")
 }
 
 fn missing(cause: io::Error) -> Error {
-    external("cannot open the file")
-        .caused_by(cause)
-        .remedy("put it beside the model")
+    external("cannot open the file").caused_by(cause).remedy("put it beside the model")
 }
 
 fn number(text: Option<&str>, what: &str) -> Result<Option<u64>, Error> {
     text.map(|text| {
-        text.trim().parse().map_err(|_| {
-            external(format!(
-                "the {what} {} is not a number of bytes",
-                quote(text)
-            ))
-        })
+        text.trim().parse().map_err(|_| external(format!("the {what} {} is not a number of bytes", quote(text))))
     })
     .transpose()
 }

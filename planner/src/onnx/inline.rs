@@ -24,11 +24,7 @@ pub fn inline_functions(mut model: Model) -> Result<Model, Error> {
         return Ok(model);
     }
     let functions = std::mem::take(&mut model.functions);
-    let index = functions
-        .iter()
-        .enumerate()
-        .map(|(index, f)| (f.key(), index))
-        .collect();
+    let index = functions.iter().enumerate().map(|(index, f)| (f.key(), index)).collect();
     let mut inliner = Inliner {
         functions: &functions,
         index,
@@ -117,17 +113,11 @@ impl<'a> Inliner<'a> {
                     self.graph(graph)?;
                 }
             }
-            let key = (
-                node.domain.as_str(),
-                node.op_type.as_str(),
-                node.overload.as_str(),
-            );
+            let key = (node.domain.as_str(), node.op_type.as_str(), node.overload.as_str());
             match self.index.get(&key).copied() {
                 None => expanded.push(node),
                 Some(index) => {
-                    let nodes = self
-                        .call(&node, index)
-                        .map_err(|e| e.at_node(node.label()))?;
+                    let nodes = self.call(&node, index).map_err(|e| e.at_node(node.label()))?;
                     expanded.extend(nodes);
                 }
             }
@@ -148,19 +138,11 @@ impl<'a> Inliner<'a> {
             ("outputs", caller.outputs.len(), function.outputs.len()),
         ] {
             if given > known {
-                return Err(Error::invalid(format!(
-                    "{given} {what} are given, but {} has {known}",
-                    function.label()
-                )));
+                return Err(Error::invalid(format!("{given} {what} are given, but {} has {known}", function.label())));
             }
         }
-        let mut call = Call {
-            function,
-            caller,
-            prefix: self.prefix(caller)?,
-            formals: BTreeMap::new(),
-            shadows: Vec::new(),
-        };
+        let mut call =
+            Call { function, caller, prefix: self.prefix(caller)?, formals: BTreeMap::new(), shadows: Vec::new() };
         let copies = self.formals(&mut call)?;
         let mut nodes = Vec::with_capacity(function.nodes.len() + copies.len());
         for node in &function.nodes {
@@ -217,19 +199,13 @@ impl<'a> Inliner<'a> {
 
     /// Whether some name begins with this.
     fn taken(&self, prefix: &str) -> bool {
-        let mut from = self
-            .names
-            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let mut from = self.names.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
         from.next().is_some_and(|name| name.starts_with(prefix))
     }
 
     /// A beginning that no name has yet, from the calling node's name.
     fn prefix(&mut self, caller: &Node) -> Result<String, Error> {
-        let stem = if caller.name.is_empty() {
-            &caller.op_type
-        } else {
-            &caller.name
-        };
+        let stem = if caller.name.is_empty() { &caller.op_type } else { &caller.name };
         let mut prefix = format!("{stem}/");
         while self.taken(&prefix) {
             self.meter.charge_text(stem.len())?;
@@ -248,20 +224,14 @@ impl<'a> Inliner<'a> {
         self.meter.charge(size_of::<Node>() as u64)?;
         let mut attributes = Vec::with_capacity(node.attributes.len());
         for (name, value) in node.attributes.iter() {
-            let value = self
-                .attribute(value, call)
-                .map_err(|error| error.within(format!("attribute {}", quote(name))))?;
+            let value =
+                self.attribute(value, call).map_err(|error| error.within(format!("attribute {}", quote(name))))?;
             if let Some(value) = value {
-                self.meter
-                    .charge_text(name.len() + size_of::<(String, Attribute)>())?;
+                self.meter.charge_text(name.len() + size_of::<(String, Attribute)>())?;
                 attributes.push((name.to_owned(), value));
             }
         }
-        let name = if node.name.is_empty() {
-            &node.op_type
-        } else {
-            &node.name
-        };
+        let name = if node.name.is_empty() { &node.op_type } else { &node.name };
         let result = Node {
             name: format!("{}{name}", call.prefix),
             op_type: node.op_type.clone(),
@@ -280,11 +250,7 @@ impl<'a> Inliner<'a> {
     }
 
     /// What an attribute becomes; nothing if it refers to one that is not given.
-    fn attribute(
-        &mut self,
-        value: &'a Attribute,
-        call: &mut Call<'a, '_>,
-    ) -> Result<Option<Attribute>, Error> {
+    fn attribute(&mut self, value: &'a Attribute, call: &mut Call<'a, '_>) -> Result<Option<Attribute>, Error> {
         Ok(Some(match value {
             Attribute::Ref { name, kind } => {
                 let given = call.caller.attributes.get(name);
@@ -294,12 +260,7 @@ impl<'a> Inliner<'a> {
                 if value.kind() != *kind {
                     return Err(Error::new(
                         ErrorKind::Attribute,
-                        format!(
-                            "{} of the call is of type {}, not {}",
-                            quote(name),
-                            value.kind().name(),
-                            kind.name()
-                        ),
+                        format!("{} of the call is of type {}, not {}", quote(name), value.kind().name(), kind.name()),
                     ));
                 }
                 self.meter.charge(attribute_cost(value))?;
@@ -325,12 +286,8 @@ impl<'a> Inliner<'a> {
             list.iter()
                 .map(|info| {
                     let name = call.rename(&info.name);
-                    this.meter
-                        .charge_text(name.len() + size_of::<ValueInfo>())?;
-                    Ok(ValueInfo {
-                        name,
-                        ty: info.ty.clone(),
-                    })
+                    this.meter.charge_text(name.len() + size_of::<ValueInfo>())?;
+                    Ok(ValueInfo { name, ty: info.ty.clone() })
                 })
                 .collect::<Result<Vec<_>, Error>>()
         };
@@ -345,8 +302,7 @@ impl<'a> Inliner<'a> {
         for tensor in &graph.initializers {
             let mut tensor = tensor.clone();
             tensor.name = call.rename(&tensor.name);
-            self.meter
-                .charge_text(tensor.name.len() + 2 * size_of_val(&tensor))?;
+            self.meter.charge_text(tensor.name.len() + 2 * size_of_val(&tensor))?;
             result.initializers.push(tensor);
         }
         for node in &graph.nodes {
@@ -361,15 +317,9 @@ impl<'a> Inliner<'a> {
     }
 
     fn too_deep(&self, function: &Function) -> Error {
-        let chain = self
-            .calls
-            .iter()
-            .filter_map(|index| self.functions.get(*index));
+        let chain = self.calls.iter().filter_map(|index| self.functions.get(*index));
         let chain: Vec<String> = chain.chain([function]).map(|f| quote(&f.name)).collect();
-        Error::invalid(format!(
-            "functions call themselves or are nested over {MAX_CALLS} deep: {}",
-            chain.join(" → ")
-        ))
+        Error::invalid(format!("functions call themselves or are nested over {MAX_CALLS} deep: {}", chain.join(" → ")))
     }
 }
 
@@ -378,11 +328,7 @@ fn defined(graph: &Graph) -> impl Iterator<Item = &str> {
     let nodes = graph.nodes.iter().flat_map(|node| &node.outputs);
     let inputs = graph.inputs.iter().map(|info| &info.name);
     let constants = graph.initializers.iter().map(|tensor| &tensor.name);
-    inputs
-        .chain(constants)
-        .chain(nodes)
-        .map(String::as_str)
-        .filter(|name| !name.is_empty())
+    inputs.chain(constants).chain(nodes).map(String::as_str).filter(|name| !name.is_empty())
 }
 
 fn text_cost(text: &str) -> u64 {
@@ -391,12 +337,7 @@ fn text_cost(text: &str) -> u64 {
 
 fn texts_cost(node: &Node) -> u64 {
     let fixed = [&node.name, &node.op_type, &node.domain, &node.overload];
-    fixed
-        .into_iter()
-        .chain(&node.inputs)
-        .chain(&node.outputs)
-        .map(|text| text_cost(text))
-        .sum()
+    fixed.into_iter().chain(&node.inputs).chain(&node.outputs).map(|text| text_cost(text)).sum()
 }
 
 /// What a copy of an attribute takes, with the graphs in it.
@@ -417,11 +358,7 @@ fn attribute_cost(value: &Attribute) -> u64 {
 
 fn graph_cost(graph: &Graph) -> u64 {
     let node = |node: &Node| {
-        let attributes: u64 = node
-            .attributes
-            .iter()
-            .map(|(_, value)| attribute_cost(value))
-            .sum();
+        let attributes: u64 = node.attributes.iter().map(|(_, value)| attribute_cost(value)).sum();
         size_of::<Node>() as u64 + texts_cost(node) + attributes
     };
     let nodes: u64 = graph.nodes.iter().map(node).sum();

@@ -157,11 +157,7 @@ pub enum Dim {
 impl Dim {
     /// What a number in a file means: negative ones stand for an unknown extent.
     pub fn from_value(value: i64) -> Self {
-        if value < 0 {
-            Self::Free
-        } else {
-            Self::Known(value)
-        }
+        if value < 0 { Self::Free } else { Self::Known(value) }
     }
 
     /// What a name in a file means: exporters also write numbers and several sorts of "unknown".
@@ -179,9 +175,7 @@ impl Dim {
 impl Model {
     /// The function that a node of this domain, operator and overload calls.
     pub fn function(&self, domain: &str, name: &str, overload: &str) -> Option<&Function> {
-        self.functions
-            .iter()
-            .find(|f| f.key() == (domain, name, overload))
+        self.functions.iter().find(|f| f.key() == (domain, name, overload))
     }
 }
 
@@ -192,11 +186,7 @@ impl Function {
     }
 
     pub(crate) fn label(&self) -> String {
-        let domain = if self.domain.is_empty() {
-            "ai.onnx"
-        } else {
-            &self.domain
-        };
+        let domain = if self.domain.is_empty() { "ai.onnx" } else { &self.domain };
         format!("function {}", quote(&format!("{domain}::{}", self.name)))
     }
 }
@@ -204,11 +194,7 @@ impl Function {
 impl Node {
     /// The operator's name with its domain where that is not the standard's.
     pub fn operator(&self) -> String {
-        if self.domain.is_empty() {
-            self.op_type.clone()
-        } else {
-            format!("{}::{}", self.domain, self.op_type)
-        }
+        if self.domain.is_empty() { self.op_type.clone() } else { format!("{}::{}", self.domain, self.op_type) }
     }
 
     /// How messages call this node: operator, and its name or that of its first output.
@@ -224,17 +210,11 @@ impl Node {
 
     /// The name of the `index`th input; nothing if it is absent.
     pub fn input(&self, index: usize) -> Option<&str> {
-        self.inputs
-            .get(index)
-            .map(String::as_str)
-            .filter(|name| !name.is_empty())
+        self.inputs.get(index).map(String::as_str).filter(|name| !name.is_empty())
     }
 
     /// The name of the `index`th output; nothing if it is absent.
     pub fn output(&self, index: usize) -> Option<&str> {
-        self.outputs
-            .get(index)
-            .map(String::as_str)
-            .filter(|name| !name.is_empty())
+        self.outputs.get(index).map(String::as_str).filter(|name| !name.is_empty())
     }
 }

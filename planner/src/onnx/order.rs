@@ -20,34 +20,17 @@ pub(crate) fn order_model(graph: &mut Graph, problems: &mut Problems) {
 
 /// Orders a function's body, which sees nothing but its inputs.
 pub(crate) fn order_function(function: &mut Function, problems: &mut Problems) {
-    let Function {
-        nodes,
-        inputs,
-        outputs,
-        ..
-    } = function;
+    let Function { nodes, inputs, outputs, .. } = function;
     let missing = order_nodes(nodes, &*inputs, &*outputs, problems);
     undefined(&missing, nodes, problems);
 }
 
 /// Orders a graph and those in it; gives back the names that must come from around it.
 fn order_graph(graph: &mut Graph, problems: &mut Problems) -> BTreeSet<String> {
-    let Graph {
-        nodes,
-        inputs,
-        outputs,
-        initializers,
-        ..
-    } = graph;
-    let constants: BTreeSet<&str> = initializers
-        .iter()
-        .map(|tensor| tensor.name.as_str())
-        .collect();
+    let Graph { nodes, inputs, outputs, initializers, .. } = graph;
+    let constants: BTreeSet<&str> = initializers.iter().map(|tensor| tensor.name.as_str()).collect();
     inputs.retain(|input| !constants.contains(input.name.as_str()));
-    let made = initializers
-        .iter()
-        .map(|t| &t.name)
-        .chain(inputs.iter().map(|info| &info.name));
+    let made = initializers.iter().map(|t| &t.name).chain(inputs.iter().map(|info| &info.name));
     order_nodes(nodes, made, outputs.iter().map(|info| &info.name), problems)
 }
 
@@ -58,19 +41,13 @@ fn order_nodes<'a>(
     outputs: impl IntoIterator<Item = &'a String>,
     problems: &mut Problems,
 ) -> BTreeSet<String> {
-    let captured: Vec<BTreeSet<String>> = nodes
-        .iter_mut()
-        .map(|node| order_bodies(node, problems))
-        .collect();
+    let captured: Vec<BTreeSet<String>> = nodes.iter_mut().map(|node| order_bodies(node, problems)).collect();
     let mut makers: BTreeMap<&str, Option<usize>> = BTreeMap::new();
     for name in made {
         if name.is_empty() {
             problems.push(Error::invalid("an input or initializer without a name"));
         } else if makers.insert(name, None).is_some() {
-            problems.push(Error::invalid(format!(
-                "{} is defined twice among inputs and initializers",
-                quote(name)
-            )));
+            problems.push(Error::invalid(format!("{} is defined twice among inputs and initializers", quote(name))));
         }
     }
     for (index, node) in nodes.iter().enumerate() {
@@ -139,21 +116,13 @@ fn sorted(count: usize, links: &mut [(usize, usize)]) -> Result<Vec<usize>, Vec<
             *wait += 1;
         }
     }
-    let mut ready: BinaryHeap<Reverse<usize>> = waits
-        .iter()
-        .enumerate()
-        .filter(|(_, wait)| **wait == 0)
-        .map(|(i, _)| Reverse(i))
-        .collect();
+    let mut ready: BinaryHeap<Reverse<usize>> =
+        waits.iter().enumerate().filter(|(_, wait)| **wait == 0).map(|(i, _)| Reverse(i)).collect();
     let mut order = Vec::with_capacity(count);
     while let Some(Reverse(node)) = ready.pop() {
         order.push(node);
         let start = links.partition_point(|(maker, _)| *maker < node);
-        for (_, user) in links
-            .iter()
-            .skip(start)
-            .take_while(|(maker, _)| *maker == node)
-        {
+        for (_, user) in links.iter().skip(start).take_while(|(maker, _)| *maker == node) {
             if let Some(wait) = waits.get_mut(*user) {
                 *wait -= 1;
                 if *wait == 0 {
@@ -162,11 +131,7 @@ fn sorted(count: usize, links: &mut [(usize, usize)]) -> Result<Vec<usize>, Vec<
             }
         }
     }
-    if order.len() == count {
-        Ok(order)
-    } else {
-        Err(cycle(&waits, links))
-    }
+    if order.len() == count { Ok(order) } else { Err(cycle(&waits, links)) }
 }
 
 /// Some cycle among the nodes that still wait, each node before those that use its results.
@@ -212,11 +177,7 @@ fn permute(nodes: &mut Vec<Node>, order: &[usize]) {
 fn undefined(missing: &BTreeSet<String>, nodes: &[Node], problems: &mut Problems) {
     for (count, name) in missing.iter().enumerate() {
         let error = Error::invalid(format!("{} is used but nothing makes it", quote(name)));
-        let user = if count < LOOKED_UP {
-            user_of(name, nodes)
-        } else {
-            None
-        };
+        let user = if count < LOOKED_UP { user_of(name, nodes) } else { None };
         problems.push(match user {
             Some(label) => error.at_node(label),
             None => error,
@@ -230,8 +191,6 @@ fn user_of(name: &str, nodes: &[Node]) -> Option<String> {
             return Some(node.label());
         }
         let mut bodies = node.attributes.iter().flat_map(|(_, value)| value.graphs());
-        bodies.find_map(|body| {
-            user_of(name, &body.nodes).map(|label| format!("in {}: {label}", node.label()))
-        })
+        bodies.find_map(|body| user_of(name, &body.nodes).map(|label| format!("in {}: {label}", node.label())))
     })
 }

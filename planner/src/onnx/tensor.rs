@@ -58,9 +58,7 @@ pub(crate) fn element_count(dims: &[i64]) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);
     }
-    dims.iter().try_fold(1u64, |product, dim| {
-        product.checked_mul(dim.cast_unsigned())
-    })
+    dims.iter().try_fold(1u64, |product, dim| product.checked_mul(dim.cast_unsigned()))
 }
 
 impl Tensor {
@@ -75,49 +73,30 @@ impl Tensor {
             ))
             .at_tensor(name));
         }
-        Ok(Self {
-            name: name.to_owned(),
-            dtype,
-            dims,
-            data: TensorData::Bytes(bytes),
-        })
+        Ok(Self { name: name.to_owned(), dtype, dims, data: TensorData::Bytes(bytes) })
     }
 
     /// A vector of `int64`, or a scalar where `dims` is empty.
     pub fn from_ints(name: &str, dims: Vec<i64>, values: &[i64]) -> Result<Self, Error> {
-        let bytes: Vec<u8> = values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect();
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self::new(name, ElemType::Int64, dims, bytes.into())
     }
 
     /// A vector of `float32`, or a scalar where `dims` is empty.
     pub fn from_floats(name: &str, dims: Vec<i64>, values: &[f32]) -> Result<Self, Error> {
-        let bytes: Vec<u8> = values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect();
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self::new(name, ElemType::Float32, dims, bytes.into())
     }
 
     /// A tensor of strings, checking their number.
     pub fn from_strings(name: &str, dims: Vec<i64>, values: Vec<Bytes>) -> Result<Self, Error> {
         if element_count(&dims) != Some(values.len() as u64) {
-            return Err(Error::invalid(format!(
-                "{} strings do not fill dims {}",
-                values.len(),
-                shape(&dims)
-            ))
-            .at_tensor(name));
+            return Err(
+                Error::invalid(format!("{} strings do not fill dims {}", values.len(), shape(&dims))).at_tensor(name)
+            );
         }
         let data = TensorData::Strings(values);
-        Ok(Self {
-            name: name.to_owned(),
-            dtype: ElemType::String,
-            dims,
-            data,
-        })
+        Ok(Self { name: name.to_owned(), dtype: ElemType::String, dims, data })
     }
 
     /// The number of elements.
@@ -142,16 +121,8 @@ impl Tensor {
     /// type, and where a `uint64` does not fit.
     pub fn to_ints(&self) -> Option<Vec<i64>> {
         let bytes = self.bytes()?;
-        fn each<const N: usize>(
-            bytes: &[u8],
-            f: impl Fn([u8; N]) -> Option<i64>,
-        ) -> Option<Vec<i64>> {
-            bytes
-                .as_chunks::<N>()
-                .0
-                .iter()
-                .map(|chunk| f(*chunk))
-                .collect()
+        fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> Option<i64>) -> Option<Vec<i64>> {
+            bytes.as_chunks::<N>().0.iter().map(|chunk| f(*chunk)).collect()
         }
         match self.dtype {
             ElemType::Int64 => each(bytes, |b| Some(i64::from_le_bytes(b))),
@@ -170,22 +141,8 @@ impl Tensor {
     pub fn to_floats(&self) -> Option<Vec<f64>> {
         let bytes = self.bytes()?;
         match self.dtype {
-            ElemType::Float32 => Some(
-                bytes
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|b| f32::from_le_bytes(*b).into())
-                    .collect(),
-            ),
-            ElemType::Float64 => Some(
-                bytes
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|b| f64::from_le_bytes(*b))
-                    .collect(),
-            ),
+            ElemType::Float32 => Some(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect()),
+            ElemType::Float64 => Some(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()),
             _ => None,
         }
     }
@@ -204,13 +161,10 @@ impl SparseTensor {
         let size = self.dense_bytes()?;
         let length = usize::try_from(size).ok().filter(|_| size <= limit);
         let length = length.ok_or_else(|| {
-            self.error(&format!(
-                "takes {size} bytes when dense, more than the {limit} allowed"
-            ))
-            .remedy("store it as a dense initializer")
+            self.error(&format!("takes {size} bytes when dense, more than the {limit} allowed"))
+                .remedy("store it as a dense initializer")
         })?;
-        let (Some(bits), TensorData::Bytes(values)) = (self.values.dtype.bits(), &self.values.data)
-        else {
+        let (Some(bits), TensorData::Bytes(values)) = (self.values.dtype.bits(), &self.values.data) else {
             return Err(self.error("has string elements"));
         };
         if !bits.is_multiple_of(8) {
@@ -223,27 +177,17 @@ impl SparseTensor {
         }
         let mut dense = vec![0u8; length];
         for (position, value) in positions.iter().zip(values.chunks_exact(width)) {
-            let start = usize::try_from(*position)
-                .ok()
-                .and_then(|at| at.checked_mul(width));
+            let start = usize::try_from(*position).ok().and_then(|at| at.checked_mul(width));
             let target = start
                 .and_then(|start| dense.get_mut(start..start.checked_add(width)?))
                 .ok_or_else(|| self.error("has an index outside its dims"))?;
             target.copy_from_slice(value);
         }
-        Tensor::new(
-            &self.values.name,
-            self.values.dtype,
-            self.dims.clone(),
-            dense.into(),
-        )
+        Tensor::new(&self.values.name, self.values.dtype, self.dims.clone(), dense.into())
     }
 
     fn positions(&self) -> Result<Vec<i64>, Error> {
-        let indices = self
-            .indices
-            .to_ints()
-            .filter(|_| self.indices.dtype == ElemType::Int64);
+        let indices = self.indices.to_ints().filter(|_| self.indices.dtype == ElemType::Int64);
         let indices = indices.ok_or_else(|| self.error("has indices that are not int64"))?;
         let rank = self.dims.len();
         let coordinates = match self.indices.dims.as_slice() {
@@ -254,24 +198,17 @@ impl SparseTensor {
         coordinates
             .chunks_exact(rank)
             .map(|row| {
-                row.iter()
-                    .zip(&self.dims)
-                    .try_fold(0i64, |linear, (index, dim)| {
-                        let inside = (0..*dim).contains(index);
-                        let next = linear.checked_mul(*dim).and_then(|n| n.checked_add(*index));
-                        next.filter(|_| inside)
-                            .ok_or_else(|| self.error("has an index outside its dims"))
-                    })
+                row.iter().zip(&self.dims).try_fold(0i64, |linear, (index, dim)| {
+                    let inside = (0..*dim).contains(index);
+                    let next = linear.checked_mul(*dim).and_then(|n| n.checked_add(*index));
+                    next.filter(|_| inside).ok_or_else(|| self.error("has an index outside its dims"))
+                })
             })
             .collect()
     }
 
     fn error(&self, what: &str) -> Error {
-        Error::invalid(format!(
-            "the sparse tensor of dims {} and type {} {what}",
-            shape(&self.dims),
-            self.values.dtype
-        ))
-        .within(format!("sparse tensor {}", quote(&self.values.name)))
+        Error::invalid(format!("the sparse tensor of dims {} and type {} {what}", shape(&self.dims), self.values.dtype))
+            .within(format!("sparse tensor {}", quote(&self.values.name)))
     }
 }

@@ -34,56 +34,33 @@ impl Decoder {
     pub(crate) fn tensor(&mut self, bytes: &[u8]) -> Result<Tensor, Error> {
         let message = Message::new("TensorProto", bytes);
         let [_] = message.count([field::DIMS])?;
-        let name = match (Fields {
-            message,
-            number: field::NAME,
-        })
-        .last()?
-        {
+        let name = match (Fields { message, number: field::NAME }).last()? {
             Some(field) => self.text(&field)?,
             None => String::new(),
         };
         match self.tensor_parts(message) {
-            Ok((dtype, dims, data)) => Ok(Tensor {
-                name,
-                dtype,
-                dims,
-                data,
-            }),
+            Ok((dtype, dims, data)) => Ok(Tensor { name, dtype, dims, data }),
             Err(error) => Err(error.at_tensor(&name)),
         }
     }
 
-    fn tensor_parts(
-        &mut self,
-        message: Message,
-    ) -> Result<(ElemType, Vec<i64>, TensorData), Error> {
-        let dims = self.ints(Fields {
-            message,
-            number: field::DIMS,
-        })?;
-        let number = Fields {
-            message,
-            number: field::DATA_TYPE,
-        }
-        .last()?;
+    fn tensor_parts(&mut self, message: Message) -> Result<(ElemType, Vec<i64>, TensorData), Error> {
+        let dims = self.ints(Fields { message, number: field::DIMS })?;
+        let number = Fields { message, number: field::DATA_TYPE }.last()?;
         let number = number.map_or(Ok(0), |field| field.int())?;
         let dtype = elem_type(number)?.ok_or_else(|| Error::malformed("no element type"))?;
-        let count = element_count(&dims).ok_or_else(|| {
-            Error::invalid(format!("dims {} are negative or too large", shape(&dims)))
-        })?;
+        let count = element_count(&dims)
+            .ok_or_else(|| Error::invalid(format!("dims {} are negative or too large", shape(&dims))))?;
         let source = self.source(message)?;
         let data = if dtype == ElemType::String {
             TensorData::Strings(self.string_data(message, &source, count)?)
         } else {
-            let size = dtype.packed_bytes(count).ok_or_else(|| {
-                Error::invalid(format!("dims {} of {dtype} are too large", shape(&dims)))
-            })?;
+            let size = dtype
+                .packed_bytes(count)
+                .ok_or_else(|| Error::invalid(format!("dims {} of {dtype} are too large", shape(&dims))))?;
             TensorData::Bytes(
                 self.packed_data(message, &source, dtype, count, size)
-                    .map_err(|error| {
-                        error.within(format!("{dtype} data for dims {}", shape(&dims)))
-                    })?,
+                    .map_err(|error| error.within(format!("{dtype} data for dims {}", shape(&dims))))?,
             )
         };
         Ok((dtype, dims, data))
@@ -113,9 +90,7 @@ impl Decoder {
             }
         }
         if source.external && source.number.is_some() {
-            return Err(Error::malformed(
-                "a tensor with both inner and external data",
-            ));
+            return Err(Error::malformed("a tensor with both inner and external data"));
         }
         Ok(source)
     }
@@ -139,27 +114,15 @@ impl Decoder {
         Ok(())
     }
 
-    fn string_data(
-        &mut self,
-        message: Message,
-        source: &Source,
-        count: u64,
-    ) -> Result<Vec<Bytes>, Error> {
-        let misplaced = source
-            .number
-            .is_some_and(|number| number != field::STRING_DATA);
+    fn string_data(&mut self, message: Message, source: &Source, count: u64) -> Result<Vec<Bytes>, Error> {
+        let misplaced = source.number.is_some_and(|number| number != field::STRING_DATA);
         if source.external || misplaced {
             return Err(Error::malformed("strings that are not in string_data"));
         }
-        let fields = Fields {
-            message,
-            number: field::STRING_DATA,
-        };
+        let fields = Fields { message, number: field::STRING_DATA };
         let found = fields.count()?;
         if found as u64 != count {
-            return Err(Error::invalid(format!(
-                "{found} strings where the dims ask for {count}"
-            )));
+            return Err(Error::invalid(format!("{found} strings where the dims ask for {count}")));
         }
         let mut list = self.meter().vec(found)?;
         fields.each(|field| {
@@ -198,10 +161,7 @@ impl Decoder {
             }
         };
         if bytes.len() as u64 != size {
-            return Err(Error::invalid(format!(
-                "{} bytes where {size} are needed",
-                bytes.len()
-            )));
+            return Err(Error::invalid(format!("{} bytes where {size} are needed", bytes.len())));
         }
         self.normalised(dtype, bytes)
     }
@@ -220,9 +180,7 @@ impl Decoder {
             Ok(())
         })?;
         if length != size {
-            return Err(Error::invalid(format!(
-                "{length} bytes where {size} are needed"
-            )));
+            return Err(Error::invalid(format!("{length} bytes where {size} are needed")));
         }
         let mut data = self.meter().vec::<u8>(length as usize)?;
         fields.each(|field| {
@@ -233,13 +191,7 @@ impl Decoder {
     }
 
     /// Integers of variable length become elements of fixed size.
-    fn int_data(
-        &mut self,
-        fields: Fields,
-        dtype: ElemType,
-        count: u64,
-        size: u64,
-    ) -> Result<Vec<u8>, Error> {
+    fn int_data(&mut self, fields: Fields, dtype: ElemType, count: u64, size: u64) -> Result<Vec<u8>, Error> {
         let bits = dtype.bits().unwrap_or(8);
         // Elements smaller than a byte come packed, except those of 6 bits.
         let (values, width) = match bits {
@@ -253,13 +205,9 @@ impl Decoder {
             Ok(())
         })?;
         if found != values {
-            return Err(Error::invalid(format!(
-                "{found} numbers where {values} are needed"
-            )));
+            return Err(Error::invalid(format!("{found} numbers where {values} are needed")));
         }
-        let length = usize::try_from(values)
-            .ok()
-            .and_then(|n| n.checked_mul(width));
+        let length = usize::try_from(values).ok().and_then(|n| n.checked_mul(width));
         let length = length.ok_or_else(|| Error::invalid("too many numbers"))?;
         let mut data = self.meter().vec::<u8>(length)?;
         fields.each(|field| {
@@ -277,11 +225,7 @@ impl Decoder {
             return Ok(bytes);
         }
         self.meter().charge(bytes.len() as u64)?;
-        Ok(bytes
-            .iter()
-            .map(|byte| u8::from(*byte != 0))
-            .collect::<Vec<u8>>()
-            .into())
+        Ok(bytes.iter().map(|byte| u8::from(*byte != 0)).collect::<Vec<u8>>().into())
     }
 }
 
@@ -301,10 +245,7 @@ fn typed_field(dtype: ElemType) -> Option<u32> {
 fn pack_six(values: &[u8]) -> Vec<u8> {
     let mut packed = Vec::with_capacity((values.len() * 6).div_ceil(8));
     for group in values.chunks(4) {
-        let bits = group
-            .iter()
-            .rev()
-            .fold(0u32, |bits, value| bits << 6 | u32::from(value & 0x3f));
+        let bits = group.iter().rev().fold(0u32, |bits, value| bits << 6 | u32::from(value & 0x3f));
         let bytes = (group.len() * 6).div_ceil(8);
         packed.extend(bits.to_le_bytes().iter().take(bytes));
     }

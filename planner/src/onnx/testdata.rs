@@ -85,18 +85,14 @@ impl Decoder {
         self.nested(|this| {
             let message = Message::new("SequenceProto", bytes);
             let fields = |number| Fields { message, number };
-            let kind = fields(sequence::ELEM_TYPE)
-                .last()?
-                .map_or(Ok(0), |field| field.int())?;
+            let kind = fields(sequence::ELEM_TYPE).last()?.map_or(Ok(0), |field| field.int())?;
             match kind {
                 0 => Ok(Vec::new()),
                 1 => this.list(fields(sequence::TENSORS), Self::value),
                 3 => this.list(fields(sequence::SEQUENCES), Self::inner),
                 4 => this.list(fields(sequence::MAPS), Self::map),
                 5 => this.list(fields(sequence::OPTIONALS), Self::optional),
-                other => Err(Error::unsupported(format!(
-                    "a sequence of elements of kind {other}"
-                ))),
+                other => Err(Error::unsupported(format!("a sequence of elements of kind {other}"))),
             }
         })
     }
@@ -105,9 +101,7 @@ impl Decoder {
         self.nested(|this| {
             let message = Message::new("OptionalProto", bytes);
             let fields = |number| Fields { message, number };
-            let kind = fields(optional::ELEM_TYPE)
-                .last()?
-                .map_or(Ok(0), |field| field.int())?;
+            let kind = fields(optional::ELEM_TYPE).last()?.map_or(Ok(0), |field| field.int())?;
             let (number, read): (_, Read) = match kind {
                 0 => return Ok(TestValue::Optional(None)),
                 1 => (optional::TENSOR, Self::value),

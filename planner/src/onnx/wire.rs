@@ -56,11 +56,7 @@ impl<'a> Message<'a> {
             5 => Value::Fixed32(self.array()?),
             other => return Err(self.broken(&format!("the unknown wire type {other}"))),
         };
-        Ok(Some(Field {
-            number,
-            value,
-            message: self.name,
-        }))
+        Ok(Some(Field { number, value, message: self.name }))
     }
 
     /// How often each of the fields occurs; checks the structure of the whole message on the way.
@@ -87,18 +83,13 @@ impl<'a> Message<'a> {
     }
 
     fn take(&mut self, length: u64) -> Result<&'a [u8], Error> {
-        let split = usize::try_from(length)
-            .ok()
-            .and_then(|n| self.rest.split_at_checked(n));
+        let split = usize::try_from(length).ok().and_then(|n| self.rest.split_at_checked(n));
         match split {
             Some((head, rest)) => {
                 self.rest = rest;
                 Ok(head)
             }
-            None => Err(self.broken(&format!(
-                "a field of {length} bytes where {} are left",
-                self.rest.len()
-            ))),
+            None => Err(self.broken(&format!("a field of {length} bytes where {} are left", self.rest.len()))),
         }
     }
 
@@ -113,8 +104,7 @@ impl<'a> Message<'a> {
     }
 
     fn broken(&self, what: &str) -> Error {
-        Error::malformed(format!("{} holds {what}", self.name))
-            .remedy("the file is cut off, damaged, or no ONNX file")
+        Error::malformed(format!("{} holds {what}", self.name)).remedy("the file is cut off, damaged, or no ONNX file")
     }
 }
 
@@ -167,24 +157,17 @@ impl<'a> Field<'a> {
     /// A text, which must be UTF-8.
     pub(crate) fn text(&self) -> Result<&'a str, Error> {
         std::str::from_utf8(self.bytes()?).map_err(|_| {
-            Error::malformed(format!(
-                "field {} of {} is a text that is not UTF-8",
-                self.number, self.message
-            ))
+            Error::malformed(format!("field {} of {} is a text that is not UTF-8", self.number, self.message))
         })
     }
 
     /// Each integer of a repeated field, packed or not.
-    pub(crate) fn each_int(
-        &self,
-        mut f: impl FnMut(u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    pub(crate) fn each_int(&self, mut f: impl FnMut(u64) -> Result<(), Error>) -> Result<(), Error> {
         match self.value {
             Value::Varint(value) => f(value),
             Value::Bytes(mut rest) => {
                 while !rest.is_empty() {
-                    let (value, next) =
-                        read_varint(rest).ok_or_else(|| self.mistyped("packed integers"))?;
+                    let (value, next) = read_varint(rest).ok_or_else(|| self.mistyped("packed integers"))?;
                     rest = next;
                     f(value)?;
                 }
@@ -226,10 +209,7 @@ impl<'a> Field<'a> {
     }
 
     fn mistyped(&self, wanted: &str) -> Error {
-        Error::malformed(format!(
-            "field {} of {} is not {wanted}",
-            self.number, self.message
-        ))
-        .remedy("the file is damaged or no ONNX file")
+        Error::malformed(format!("field {} of {} is not {wanted}", self.number, self.message))
+            .remedy("the file is damaged or no ONNX file")
     }
 }

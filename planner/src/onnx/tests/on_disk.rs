@@ -65,10 +65,7 @@ fn models_on_this_machine() {
     }
     println!("{good} models read ({functions} with functions), {values} values, refused:");
     refused.iter().for_each(|refusal| println!("  {refusal}"));
-    let others: Vec<_> = refused
-        .iter()
-        .filter(|text| !text.contains(": opset "))
-        .collect();
+    let others: Vec<_> = refused.iter().filter(|text| !text.contains(": opset ")).collect();
     assert!(others.is_empty(), "{others:#?}");
 }
 
