@@ -14,6 +14,10 @@ mod fault;
 mod isa;
 mod view;
 
+#[cfg(test)]
+mod testing;
+
+pub mod activation;
 pub mod attention;
 pub mod col2im;
 pub mod conv;
@@ -38,9 +42,11 @@ pub mod rnn;
 pub mod roi_align;
 pub mod scatter;
 pub mod select;
+pub mod simd;
 pub mod softmax;
 pub mod topk;
 pub mod unique;
+pub mod vecmath;
 
 pub use call::{Call, Meta, Workspace};
 pub use element::{Element, Plain};
