@@ -36,6 +36,15 @@ pub enum Expr {
 }
 
 impl Expr {
+    /// The value, where `symbol` and `get` give those of symbols and operands; none where it is not evaluable.
+    pub fn evaluate(
+        &self,
+        symbol: impl Fn(SymbolId) -> Option<i64>,
+        get: impl Fn(ExprId) -> Option<i64>,
+    ) -> Option<i64> {
+        evaluate_one(self, &symbol, get)
+    }
+
     /// The operands, at most three.
     pub fn operands(&self) -> impl Iterator<Item = ExprId> + use<> {
         let (a, b, c) = match *self {

@@ -61,7 +61,7 @@ pub enum ErrorKind {
         name: Name,
         /// The primitive.
         primitive: &'static str,
-        /// The plan's hash.
+        /// The plan's hash, or its name where it is interpreted.
         plan: Name,
         /// What happened.
         fault: Fault,
@@ -254,7 +254,9 @@ impl fmt::Display for ErrorKind {
             }
             ErrorKind::Tensor { name, problem } => write!(f, "tensor `{name}`: {problem}"),
             ErrorKind::Fault { step, name, primitive, plan, fault } => {
-                write!(f, "step {step} (`{name}`, {primitive}) of plan {}: {fault}", plan.get(..12).unwrap_or(plan))
+                // Of a hash, a few digits do.
+                let plan = if plan.len() == 64 { plan.get(..12).unwrap_or(plan) } else { plan };
+                write!(f, "step {step} (`{name}`, {primitive}) of plan {plan}: {fault}")
             }
             ErrorKind::Extent { what, fault } => write!(f, "{what}: {fault}"),
             ErrorKind::Weights { what } => {
@@ -303,7 +305,7 @@ mod tests {
 
     #[test]
     fn messages_say_it_all_on_one_line() {
-        let error = Error::step(3, "conv_1", "Conv", "0123456789abcdef", Fault::DivisionByZero);
+        let error = Error::step(3, "conv_1", "Conv", "0123456789abcdef".repeat(4), Fault::DivisionByZero);
         assert_eq!(error.to_string(), "step 3 (`conv_1`, Conv) of plan 0123456789ab: integer division by zero");
         let error = Error::envelope("width", 7, 32, 960, 32);
         assert_eq!(

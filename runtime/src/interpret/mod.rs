@@ -1,6 +1,13 @@
 //! Running plans without generating code: for tests, tools and constant folding.
 
 mod call;
+mod exec;
 mod fold;
+mod layout;
+mod numbers;
+mod tensor;
 
+pub use exec::Interpreter;
 pub use fold::{FoldInput, Folded, fold};
+pub use layout::Mode;
+pub use tensor::{InputTensor, OutputTensor};

@@ -1,0 +1,121 @@
+//! Where the interpreter puts buffers and tensors.
+
+use super::numbers::Numbers;
+use crate::{Error, Fault, Operand, Scratch, Space};
+use alloc::{format, vec::Vec};
+use plan::{Class, Plan, Value};
+
+/// How the interpreter lays out memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The plan's arena at the plan's offsets.
+    Static,
+    /// Every buffer at a place of its own, poisoned before each run. Needs no offsets in the plan; the memory grows with the
+    /// run's sizes.
+    Naive,
+}
+
+/// The alignment of buffers in naive mode.
+const APART: usize = 64;
+
+/// The offset in its memory of each buffer, and the size of the arena.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layout {
+    pub(super) offsets: Vec<usize>,
+    pub(super) arena: usize,
+    /// Bytes at the start of the arena that survive runs in naive mode.
+    pub(super) kept: usize,
+}
+
+impl Layout {
+    /// The plan's own.
+    pub(super) fn of_plan(plan: &Plan) -> Result<Layout, Error> {
+        let offsets = plan.buffers.iter().map(|b| size(b.offset)).collect::<Result<_, _>>()?;
+        Ok(Layout { offsets, arena: size(plan.arena_bytes)?, kept: 0 })
+    }
+
+    /// Every buffer after the others, states first. `numbers` tells sizes that depend on the inputs.
+    pub(super) fn naive(plan: &Plan, numbers: &Numbers) -> Result<Layout, Error> {
+        let mut layout = Layout { offsets: Vec::new(), arena: 0, kept: 0 };
+        layout.offsets.resize(plan.buffers.len(), 0);
+        for (buffer, offset) in plan.buffers.iter().zip(&mut layout.offsets) {
+            match buffer.class {
+                Class::Persist => *offset = take(&mut layout.arena, size(buffer.max_bytes)?)?,
+                Class::Const | Class::Input => *offset = size(buffer.offset)?,
+                Class::Act | Class::Work => {}
+            }
+        }
+        layout.kept = layout.arena;
+        for (buffer, offset) in plan.buffers.iter().zip(&mut layout.offsets) {
+            if matches!(buffer.class, Class::Act | Class::Work) {
+                // Sizes that only the run can tell take their proven maximum.
+                let bytes = match numbers.extent(buffer.bytes) {
+                    Some(bytes) => bytes,
+                    None => size(buffer.max_bytes)?,
+                };
+                *offset = take(&mut layout.arena, bytes)?;
+            }
+        }
+        Ok(layout)
+    }
+
+    /// Where a tensor lies, or none where that is not known yet.
+    pub(super) fn operand(&self, plan: &Plan, value: &Value, numbers: &Numbers) -> Result<Option<Operand>, Fault> {
+        let mut dims = plan::Axes::<usize>::EMPTY;
+        for dim in value.dims.iter() {
+            let Some(extent) = numbers.get(*dim) else { return Ok(None) };
+            let extent = usize::try_from(extent).map_err(|_| Fault::Extent)?;
+            dims.push(extent).ok_or(Fault::Shape("rank above 8"))?;
+        }
+        let mut strides = None;
+        if let Some(exprs) = &value.place.strides {
+            let mut list = plan::Axes::<isize>::EMPTY;
+            for stride in exprs.iter() {
+                let Some(stride) = numbers.get(*stride) else { return Ok(None) };
+                list.push(isize::try_from(stride).map_err(|_| Fault::Extent)?).ok_or(Fault::Shape("rank above 8"))?;
+            }
+            strides = Some(list);
+        }
+        let Some(first) = numbers.get(value.place.offset) else { return Ok(None) };
+        let first = usize::try_from(first).map_err(|_| Fault::Extent)?;
+        let first = value.dtype.bytes_of(first).ok_or(Fault::Extent)?;
+        let id = value.place.buffer.index();
+        let (Some(buffer), Some(start)) = (plan.buffers.get(id), self.offsets.get(id)) else {
+            return Err(Fault::OutOfBounds);
+        };
+        let (space, offset) = match buffer.class {
+            Class::Const => (Space::Weights, start.checked_add(first)),
+            Class::Input => {
+                let index = u32::try_from(buffer.offset).map_err(|_| Fault::OutOfBounds)?;
+                (Space::Input(index), Some(first))
+            }
+            Class::Persist | Class::Act | Class::Work => (Space::Arena, start.checked_add(first)),
+        };
+        let offset = offset.ok_or(Fault::OutOfBounds)?;
+        Operand::of_slices(space, offset, value.dtype, &dims, strides.as_deref()).map(Some)
+    }
+
+    /// Where a workspace lies.
+    pub(super) fn scratch(&self, plan: &Plan, buffer: plan::BufferId, numbers: &Numbers) -> Result<Scratch, Fault> {
+        let (Some(found), Some(offset)) = (plan.buffers.get(buffer.index()), self.offsets.get(buffer.index())) else {
+            return Err(Fault::OutOfBounds);
+        };
+        let len = match numbers.extent(found.bytes) {
+            Some(len) => len,
+            None => usize::try_from(found.max_bytes).map_err(|_| Fault::Extent)?,
+        };
+        Ok(Scratch { offset: *offset, len })
+    }
+}
+
+/// The next free place.
+fn take(end: &mut usize, bytes: usize) -> Result<usize, Error> {
+    let start = *end;
+    *end =
+        start.checked_add(bytes).and_then(|e| e.checked_next_multiple_of(APART)).ok_or(Error::out_of_memory(bytes))?;
+    Ok(start)
+}
+
+fn size(bytes: u64) -> Result<usize, Error> {
+    usize::try_from(bytes).map_err(|_| Error::plan(format!("{bytes} bytes do not fit this machine's addresses")))
+}
