@@ -1,14 +1,227 @@
-//! The kernels of `conv`.
+//! Convolution: validation and choice of kernel.
+//!
+//! * [`reference`](self::reference): any type and layout, weights as they are;
+//! * `panels`: f32, weights in panels of 16 output channels, data channels-first or channels-last;
+//! * `depthwise`: f32, one input and one output channel for each group.
 
-use crate::{Call, Fault, Meta};
-use plan::prim::Conv;
+mod reference;
+
+#[cfg(test)]
+mod tests;
+
+use crate::spatial::{Image, Real, Windows, split_dims};
+use crate::{Call, Dst, Element, Fault, Meta, Src};
+use half::{bf16, f16};
+use plan::DType;
+use plan::prim::{Activation, Conv, ConvLayout};
+
+/// Width of a panel of packed weights.
+const PANEL: usize = 16;
+
+/// A validated convolution.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    windows: Windows,
+    /// Of the data.
+    x: Image,
+    /// Of the result.
+    y: Image,
+    group: usize,
+    activation: Activation,
+}
+
+impl Job {
+    fn new(p: &Conv<i64>, x: &[usize], w: &[usize], y: &[usize]) -> Result<Job, Fault> {
+        let (batch, channels, input) = split_dims(x, p.data)?;
+        let (y_batch, m, output) = split_dims(y, p.data)?;
+        let group = p.group as usize;
+        if batch != y_batch || group == 0 || channels % group != 0 || m % group != 0 {
+            return Err(Fault::Shape("batch and groups of a convolution"));
+        }
+        let mut kernel = p.kernel.map(|k| k as usize);
+        if let (ConvLayout::Plain, [_, _, k @ ..]) = (p.weights, w) {
+            kernel = plan::List::from_slice(k).ok_or(Fault::Shape("more than three spatial axes"))?;
+        }
+        let windows = Windows::new(input, output, &kernel, &p.strides, &p.dilations, &p.before)?;
+        let job = Job {
+            windows,
+            x: Image::new(batch, channels, windows.input, p.data),
+            y: Image::new(batch, m, windows.output, p.data),
+            group,
+            activation: p.activation,
+        };
+        job.check_weights(p.weights, w, &kernel)?;
+        Ok(job)
+    }
+
+    fn check_weights(&self, layout: ConvLayout, w: &[usize], kernel: &[usize]) -> Result<(), Fault> {
+        let (c, m) = (self.channels_per_group(), self.results_per_group());
+        let taps = kernel.iter().try_fold(c, |all, k| all.checked_mul(*k)).ok_or(Fault::Extent)?;
+        let fits = match layout {
+            ConvLayout::Plain => matches!(w, [wm, wc, ..] if *wm == self.y.channels && *wc == c),
+            ConvLayout::Panels16 => w == [self.group, m.div_ceil(PANEL), taps, PANEL],
+            ConvLayout::Depthwise16 => c == 1 && m == 1 && w == [self.group.div_ceil(PANEL), taps, PANEL],
+        };
+        if fits { Ok(()) } else { Err(Fault::Shape("weights of a convolution")) }
+    }
+
+    /// Input channels of a group.
+    fn channels_per_group(&self) -> usize {
+        self.x.channels / self.group
+    }
+
+    /// Output channels of a group.
+    fn results_per_group(&self) -> usize {
+        self.y.channels / self.group
+    }
+
+    /// Whether every output is the input element at the same place times one weight for each channel pair.
+    fn is_pointwise(&self) -> bool {
+        let w = &self.windows;
+        w.kernel == [1; 3] && w.stride == [1; 3] && w.before == [0; 3] && w.input == w.output
+    }
+}
+
+/// Where the residual of a convolution is.
+#[derive(Clone, Copy)]
+enum Residual<'a, T> {
+    None,
+    /// In the result itself.
+    InPlace,
+    At(&'a [T]),
+}
+
+impl<'a, T: Element> Residual<'a, T> {
+    fn of(src: Option<Src<'a>>, dst: &Dst<'_>) -> Result<Self, Fault> {
+        let Some(src) = src else { return Ok(Residual::None) };
+        if src.dims() != dst.dims() {
+            return Err(Fault::Shape("a residual with the dims of the result"));
+        }
+        if src.is_shared() { Ok(Residual::InPlace) } else { src.slice().map(Residual::At) }
+    }
+}
+
+fn bias_of<'a, T: Element>(call: &Call<'_, 'a>, m: usize) -> Result<Option<&'a [T]>, Fault> {
+    let Some(bias) = call.opt_src(2) else { return Ok(None) };
+    if bias.dims() != [m] {
+        return Err(Fault::Shape("a bias for each output channel"));
+    }
+    bias.slice().map(Some)
+}
 
 /// Runs [`Conv`].
 ///
 /// # Errors
 /// A [`Fault`] when the operands do not fit.
-pub fn conv(_p: &Conv<i64>, _call: &mut Call<'_, '_>) -> Result<(), Fault> {
-    Err(Fault::Unsupported("Conv"))
+pub fn conv(p: &Conv<i64>, call: &mut Call<'_, '_>) -> Result<(), Fault> {
+    let (x, w, mut y) = (call.src(0)?, call.src(1)?, call.dst(0)?);
+    let job = Job::new(p, x.dims(), w.dims(), y.dims())?;
+    if y.is_empty() {
+        return Ok(());
+    }
+    match (p.weights, x.dtype()) {
+        (ConvLayout::Plain, DType::F32) => plain::<f32>(&job, call, &x, &w, &mut y),
+        (ConvLayout::Plain, DType::F64) => plain::<f64>(&job, call, &x, &w, &mut y),
+        (ConvLayout::Plain, DType::F16) => plain::<f16>(&job, call, &x, &w, &mut y),
+        (ConvLayout::Plain, DType::BF16) => plain::<bf16>(&job, call, &x, &w, &mut y),
+        (ConvLayout::Plain, DType::U8) => bytes::<u8>(&job, call, &x, &w, &mut y),
+        (ConvLayout::Plain, DType::I8) => bytes::<i8>(&job, call, &x, &w, &mut y),
+        (_, found) => Err(Fault::DType { found, wanted: "f32 (packed) or a float or 8-bit integer" }),
+    }
+}
+
+fn plain<T: Real>(job: &Job, call: &Call<'_, '_>, x: &Src<'_>, w: &Src<'_>, y: &mut Dst<'_>) -> Result<(), Fault>
+where
+    T::Acc: reference::Sum,
+{
+    let bias = bias_of::<T>(call, job.y.channels)?;
+    let residual = Residual::<T>::of(call.opt_src(3), y)?;
+    let (x, w, y) = (x.slice::<T>()?, w.slice::<T>()?, y.slice::<T>()?);
+    reference::convolve(
+        job,
+        x,
+        w,
+        T::widen,
+        |w, _| w.widen(),
+        |i, m, mut sum| {
+            if let Some(bias) = bias {
+                sum += bias[m].widen();
+            }
+            match residual {
+                Residual::None => {}
+                Residual::InPlace => sum += y[i].widen(),
+                Residual::At(r) => sum += r[i].widen(),
+            }
+            y[i] = T::narrow(crate::spatial::activate(&job.activation, sum));
+        },
+    );
+    Ok(())
+}
+
+/// An 8-bit integer.
+trait Byte: Element {
+    fn wide(self) -> i32;
+}
+
+impl Byte for u8 {
+    #[inline(always)]
+    fn wide(self) -> i32 {
+        i32::from(self)
+    }
+}
+
+impl Byte for i8 {
+    #[inline(always)]
+    fn wide(self) -> i32 {
+        i32::from(self)
+    }
+}
+
+fn bytes<X: Byte>(job: &Job, call: &Call<'_, '_>, x: &Src<'_>, w: &Src<'_>, y: &mut Dst<'_>) -> Result<(), Fault> {
+    match w.dtype() {
+        DType::U8 => integers::<X, u8>(job, call, x, w, y),
+        DType::I8 => integers::<X, i8>(job, call, x, w, y),
+        found => Err(Fault::DType { found, wanted: "u8 or i8" }),
+    }
+}
+
+/// The zero points of an operand, which has the element type `T`: one, or one for each of `count`.
+fn zero_points<'a, T: Byte>(src: Option<Src<'a>>, count: usize) -> Result<&'a [T], Fault> {
+    let Some(src) = src else { return Ok(&[]) };
+    if src.len() != 1 && src.len() != count {
+        return Err(Fault::Shape("one zero point, or one for each channel"));
+    }
+    src.slice()
+}
+
+fn integers<X: Byte, W: Byte>(
+    job: &Job,
+    call: &Call<'_, '_>,
+    x: &Src<'_>,
+    w: &Src<'_>,
+    y: &mut Dst<'_>,
+) -> Result<(), Fault> {
+    let bias = bias_of::<i32>(call, job.y.channels)?;
+    let residual = Residual::<i32>::of(call.opt_src(3), y)?;
+    let x_zero = zero_points::<X>(call.opt_src(4), 1)?.first().map_or(0, |z| z.wide());
+    let w_zero = zero_points::<W>(call.opt_src(5), job.y.channels)?;
+    let (x, w, y) = (x.slice::<X>()?, w.slice::<W>()?, y.slice::<i32>()?);
+    reference::convolve(
+        job,
+        x,
+        w,
+        |x: X| x.wide() - x_zero,
+        |w, m| w.wide() - w_zero.get(m).or(w_zero.first()).map_or(0, |z| z.wide()),
+        |i, m, sum: i32| {
+            let sum = sum.wrapping_add(bias.map_or(0, |b| b[m]));
+            y[i] = sum.wrapping_add(match residual {
+                Residual::None => 0,
+                Residual::InPlace => y[i],
+                Residual::At(r) => r[i],
+            });
+        },
+    );
+    Ok(())
 }
 
 /// Bytes of workspace.
