@@ -1,4 +1,6 @@
-//! planner
+//! The planner: reads an ONNX model and decides, once and for all, which steps run, in which order, and where every byte lives.
+
 pub mod graph;
 pub mod onnx;
+pub mod ops;
 pub mod shape;

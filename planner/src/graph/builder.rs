@@ -334,6 +334,14 @@ impl Builder {
         Ok(ids)
     }
 
+    /// Adds a control-flow node.
+    ///
+    /// # Errors
+    /// When a rank is too high.
+    pub fn control(&mut self, op: Op, reads: &[Option<V>], writes: &[(DType, Vec<ExprId>)]) -> Result<Vec<V>> {
+        self.push(op, reads, writes)
+    }
+
     /// Opens a new block and makes it receive nodes; returns it and the one before.
     pub fn open_block(&mut self) -> (B, B) {
         let b = B(self.graph.blocks.len() as u32);

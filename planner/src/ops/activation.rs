@@ -1,0 +1,5 @@
+//! Activations.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];

@@ -1,0 +1,5 @@
+//! Convolutions.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];

@@ -1,0 +1,5 @@
+//! Gathering and scattering.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];

@@ -1,0 +1,5 @@
+//! Constants, ranges, random numbers.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];

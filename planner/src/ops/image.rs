@@ -1,0 +1,5 @@
+//! Resampling and image operators.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];

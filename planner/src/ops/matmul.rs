@@ -1,0 +1,5 @@
+//! Matrix products.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];

@@ -1,0 +1,5 @@
+//! Pooling.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];

@@ -1,0 +1,5 @@
+//! Recurrent layers.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];

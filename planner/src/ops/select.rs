@@ -1,0 +1,5 @@
+//! Selection by data: non-zero elements, top-k, unique.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];

@@ -1,0 +1,5 @@
+//! Slices, splits, concatenation, padding.
+
+use super::Operator;
+
+pub(super) const OPERATORS: &[Operator] = &[];
