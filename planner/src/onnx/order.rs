@@ -63,15 +63,20 @@ fn order_nodes<'a>(
     }
     let mut missing = BTreeSet::new();
     let mut links: Vec<(usize, usize)> = Vec::new();
-    for (index, (node, captured)) in nodes.iter().zip(&captured).enumerate() {
-        let inputs = node.inputs.iter().filter(|name| !name.is_empty());
-        for name in inputs.chain(captured) {
-            match makers.get(name.as_str()) {
-                Some(Some(maker)) => links.push((*maker, index)),
-                Some(None) => {}
-                None => {
-                    missing.insert(name.clone());
-                }
+    for (index, (node, mut captured)) in nodes.iter().zip(captured).enumerate() {
+        let mut made_elsewhere = |name: &str| match makers.get(name) {
+            Some(Some(maker)) => {
+                links.push((*maker, index));
+                false
+            }
+            Some(None) => false,
+            None => true,
+        };
+        captured.retain(|name| made_elsewhere(name));
+        merge(&mut missing, captured);
+        for name in node.inputs.iter().filter(|name| !name.is_empty()) {
+            if made_elsewhere(name) && !missing.contains(name) {
+                missing.insert(name.clone());
             }
         }
     }
@@ -98,13 +103,21 @@ fn order_bodies(node: &mut Node, problems: &mut Problems) -> BTreeSet<String> {
     let before = problems.listed();
     for attribute in node.attributes.values_mut() {
         for graph in attribute.graphs_mut() {
-            captured.append(&mut order_graph(graph, problems));
+            merge(&mut captured, order_graph(graph, problems));
         }
     }
     if problems.listed() > before {
         problems.within(before, &format!("in {}", node.label()));
     }
     captured
+}
+
+/// Moves the names of the smaller set into the larger one, so that many levels stay cheap.
+fn merge(into: &mut BTreeSet<String>, mut from: BTreeSet<String>) {
+    if from.len() > into.len() {
+        std::mem::swap(into, &mut from);
+    }
+    into.extend(from);
 }
 
 /// A topological order that keeps to the given one wherever it can, or a cycle.
@@ -155,6 +168,8 @@ fn cycle(waits: &[usize], links: &[(usize, usize)]) -> Vec<usize> {
         at = makers.get(&node).copied();
     }
     path.reverse();
+    let first = path.iter().enumerate().min_by_key(|(_, node)| **node).map_or(0, |(at, _)| at);
+    path.rotate_left(first);
     path
 }
 

@@ -1,5 +1,11 @@
 //! Tests of the reader, on messages put together here byte by byte.
 
+mod data;
+mod encode;
+mod external;
+mod hostile;
+mod local;
+mod names;
 mod on_disk;
 
 use bytes::Bytes;
