@@ -11,12 +11,18 @@
 extern crate alloc;
 
 mod arena;
+#[cfg(feature = "alloc")]
+pub mod device;
 mod error;
 mod frame;
 #[cfg(feature = "interpret")]
 pub mod interpret;
 mod kernel;
+#[cfg(feature = "std")]
+pub mod ledger;
 mod operand;
+mod view;
+mod weights;
 
 pub use arena::Arena;
 #[cfg(feature = "alloc")]
@@ -27,3 +33,7 @@ pub use kernel::Kernel;
 pub use kernels::{self, Fault, Isa};
 pub use operand::{Operand, Space};
 pub use plan::{self, DType};
+pub use view::{Scalar, View, as_bytes, from_bytes};
+#[cfg(feature = "std")]
+pub use weights::hex_digest;
+pub use weights::{Aligned, Weights};
