@@ -1,0 +1,82 @@
+//! Where every byte lives, and when: from a naive plan (one buffer per tensor, none shared) to the final one.
+//!
+//! The stages, each in its own file:
+//!
+//! 1. [`tree`]: how the blocks nest; [`lives`]: from where to where a buffer is used;
+//! 2. `order`: the order of the steps;
+//! 3. `alias`: which buffers become one (in place, copies that need not be, operands of a concatenation, states);
+//! 4. [`pack`]: an offset for each buffer that is left;
+//! 5. `schedule`: the eager executor's takes and gives, and the certificate.
+//!
+//! It works on [`plan::Plan`] alone and knows neither ONNX nor kernels beyond the table of primitives. Nothing here
+//! depends on a clock or on the order of a hash map: the same plan in gives the same plan out.
+
+mod lives;
+pub mod pack;
+mod schedule;
+mod tree;
+mod views;
+
+use plan::Plan;
+
+/// What the planner may do with memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Search steps of the exact packer. Greedy placements are tried in any case.
+    pub pack_budget: u64,
+    /// Whether steps may be put in another order.
+    pub reorder: bool,
+    /// Whether a step may write over what it is the last to read, and copies may be saved.
+    pub in_place: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { pack_budget: 200_000, reorder: true, in_place: true }
+    }
+}
+
+/// Why a plan's memory cannot be planned. Each of these is a fault of the plan that was handed in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An index points at nothing.
+    #[error("{what} {index} does not exist")]
+    Index {
+        /// What was looked for.
+        what: &'static str,
+        /// The index.
+        index: usize,
+    },
+    /// The blocks do not form a tree.
+    #[error("block {block} {why}")]
+    Blocks {
+        /// The block.
+        block: u32,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The sizes are beyond what can be counted.
+    #[error("the buffers need more than 2^63 bytes together")]
+    TooLarge,
+    /// The alignment is not a power of two.
+    #[error("the alignment {0} is not a power of two")]
+    Align(u64),
+}
+
+/// Plans the memory of a naive plan, in place.
+///
+/// # Errors
+/// When the plan is not well formed; it may then be changed in part.
+pub fn optimise(plan: &mut Plan, options: &Options) -> Result<(), Error> {
+    if !plan.align.is_power_of_two() {
+        return Err(Error::Align(plan.align));
+    }
+    let tree = tree::Tree::new(plan)?;
+    views::name_roots(plan)?;
+    plan.certificate.naive_bytes = schedule::naive_bytes(plan)?;
+    schedule::finish(plan, &tree, options)
+}
+
+#[cfg(test)]
+mod tests;

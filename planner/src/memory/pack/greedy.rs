@@ -1,0 +1,124 @@
+//! One item after the other, in several orders: the best of a fixed portfolio.
+
+use super::sections::Problem;
+use std::cmp::Reverse;
+
+/// By what items are taken, most wanted first.
+type Key = [Reverse<u128>; 3];
+
+/// What an order can look at.
+struct Facts {
+    size: u128,
+    life: u128,
+    area: u128,
+    total: u128,
+    overlaps: u128,
+    start: u128,
+    end: u128,
+}
+
+/// The later a tick, the smaller.
+fn early(tick: u128) -> u128 {
+    u128::from(u64::MAX) - tick
+}
+
+/// The orders of the portfolio.
+const ORDERS: [fn(&Facts) -> [u128; 3]; 13] = [
+    |f| [f.size, f.life, 0],
+    |f| [f.total, f.size, 0],
+    |f| [f.total, f.life, f.area],
+    |f| [f.life, f.area, f.total],
+    |f| [f.total, f.area, f.life],
+    |f| [f.size, early(f.start), 0],
+    |f| [f.size, early(f.end), 0],
+    |f| [f.area, 0, 0],
+    |f| [f.life, 0, 0],
+    |f| [f.overlaps, f.size, 0],
+    |f| [early(f.start), f.size, 0],
+    |f| [early(f.end), f.size, 0],
+    |f| [f.end, f.size, 0],
+];
+
+/// The best placement of all orders with both fits, or the first that reaches the bound.
+pub fn portfolio(problem: &Problem<'_>, bound: u64) -> Vec<u64> {
+    let facts: Vec<Facts> = (0..problem.items.len()).map(|i| facts(problem, i)).collect();
+    let mut best: Option<(u64, Vec<u64>)> = None;
+    for order in ORDERS {
+        let mut sequence: Vec<(bool, Key, u32)> = facts
+            .iter()
+            .enumerate()
+            .map(|(i, f)| {
+                let free = problem.items[i].fixed.is_none();
+                (free, order(f).map(Reverse), i as u32)
+            })
+            .collect();
+        sequence.sort_unstable();
+        let sequence: Vec<u32> = sequence.into_iter().map(|(_, _, i)| i).collect();
+        for best_fit in [false, true] {
+            let offsets = place(problem, &sequence, best_fit);
+            let height = problem.height(&offsets);
+            if best.as_ref().is_none_or(|(h, _)| height < *h) {
+                best = Some((height, offsets));
+            }
+            if best.as_ref().is_some_and(|(h, _)| *h <= bound) {
+                return best.map(|(_, o)| o).unwrap_or_default();
+            }
+        }
+    }
+    best.map(|(_, o)| o).unwrap_or_default()
+}
+
+fn facts(problem: &Problem<'_>, i: usize) -> Facts {
+    let item = &problem.items[i];
+    let (a, b) = problem.spans[i];
+    let total = problem.totals.get(a as usize..b as usize).and_then(|t| t.iter().max()).copied().unwrap_or(0);
+    let life = u128::from(item.end.saturating_sub(item.start));
+    Facts {
+        size: u128::from(item.size),
+        life,
+        area: u128::from(item.size) * life,
+        total: u128::from(total),
+        overlaps: problem.neighbours(i as u32).len() as u128,
+        start: u128::from(item.start),
+        end: u128::from(item.end),
+    }
+}
+
+/// Places items in a given order, each in the first or the tightest gap among those that are placed.
+fn place(problem: &Problem<'_>, sequence: &[u32], best_fit: bool) -> Vec<u64> {
+    let mut offsets: Vec<Option<u64>> = problem.items.iter().map(|i| i.fixed).collect();
+    let mut taken: Vec<(u64, u64)> = Vec::new();
+    for &i in sequence {
+        let item = &problem.items[i as usize];
+        if item.fixed.is_some() {
+            continue;
+        }
+        taken.clear();
+        taken.extend(problem.neighbours(i).iter().filter_map(|&j| {
+            let offset = offsets[j as usize]?;
+            Some((offset, offset.saturating_add(problem.items[j as usize].size)))
+        }));
+        taken.sort_unstable();
+        offsets[i as usize] = Some(gap(&taken, item.size, item.align, best_fit));
+    }
+    offsets.into_iter().map(|o| o.unwrap_or(0)).collect()
+}
+
+/// The offset of a gap between taken ranges, which are ascending; above them all where none is large enough.
+fn gap(taken: &[(u64, u64)], size: u64, align: u64, best_fit: bool) -> u64 {
+    let (mut low, mut best): (u64, Option<(u64, u64)>) = (0, None);
+    for &(start, end) in taken {
+        let offset = low.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX);
+        if offset.checked_add(size).is_some_and(|top| top <= start) {
+            let room = start - offset;
+            if !best_fit {
+                return offset;
+            }
+            if best.is_none_or(|(r, _)| room < r) {
+                best = Some((room, offset));
+            }
+        }
+        low = low.max(end);
+    }
+    best.map_or_else(|| low.checked_next_multiple_of(align.max(1)).unwrap_or(low), |(_, offset)| offset)
+}

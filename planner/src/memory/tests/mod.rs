@@ -1,0 +1,4 @@
+//! Tests of the memory planner.
+
+mod build;
+mod fixtures;
