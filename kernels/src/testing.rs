@@ -154,7 +154,7 @@ pub(crate) fn run(
     let write_metas: Vec<_> = writes.iter().map(|w| Some(meta(w))).collect();
     let need = crate::workspace(prim, &read_metas, &write_metas)?;
     let mut room = vec![[0x5au8; 64]; need.div_ceil(64) + 1];
-    let start = room.as_ptr().align_offset(64);
+    let start = room.as_ptr().cast::<u8>().align_offset(64);
     let workspace = &mut room.as_flattened_mut()[start..start + need];
     let mut dsts = Vec::new();
     let mut shared_src = None;

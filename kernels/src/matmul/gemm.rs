@@ -6,11 +6,8 @@
 //!
 //! The order of the sums depends on `k` alone for one instruction set, but for `m <= 4`, where it also depends on `m`.
 
-use super::{
-    activate,
-    micro::{self, PANEL, Tile},
-};
-use crate::{Fault, Isa};
+use super::micro::{self, PANEL, Tile};
+use crate::{Fault, Isa, activation};
 use core::{mem::take, ops::Range};
 use plan::prim::{Activation, ActivationKind};
 
@@ -152,7 +149,7 @@ pub(crate) fn run(
             for row in rows {
                 let row = job.c.wrapping_add(row * job.c_row);
                 // SAFETY: `check` found the rows of C within its slice, which nothing else uses meanwhile.
-                activate::apply(isa, &epilogue.activation, unsafe { core::slice::from_raw_parts_mut(row, size.n) });
+                activation::apply(&epilogue.activation, isa, unsafe { core::slice::from_raw_parts_mut(row, size.n) });
             }
         }
     }

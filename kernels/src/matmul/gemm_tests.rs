@@ -1,28 +1,8 @@
 //! The product against three loops.
 
 use super::*;
+use crate::testing::{Rng, isas};
 use std::{vec, vec::Vec};
-
-struct Rng(u64);
-
-impl Rng {
-    fn new(seed: u64) -> Self {
-        Rng(seed)
-    }
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
-    fn below(&mut self, n: usize) -> usize {
-        self.next() as usize % n
-    }
-    fn flip(&mut self) -> bool {
-        self.below(2) == 1
-    }
-    fn floats(&mut self, n: usize) -> Vec<f32> {
-        (0..n).map(|_| self.below(2001) as f32 / 1000.0 - 1.0).collect()
-    }
-}
 
 struct Case {
     size: Size,
@@ -33,14 +13,18 @@ struct Case {
     row_bias: Vec<f32>,
 }
 
+fn floats(rng: &mut Rng, n: usize) -> Vec<f32> {
+    (0..n).map(|_| rng.range(-1.0, 1.0)).collect()
+}
+
 fn case(rng: &mut Rng, size: Size) -> Case {
     Case {
         size,
-        a: rng.floats(size.m * size.k),
-        b: rng.floats(size.k * size.n),
-        add: rng.floats(size.m * size.n),
-        col_bias: rng.floats(size.n),
-        row_bias: rng.floats(size.m),
+        a: floats(rng, size.m * size.k),
+        b: floats(rng, size.k * size.n),
+        add: floats(rng, size.m * size.n),
+        col_bias: floats(rng, size.n),
+        row_bias: floats(rng, size.m),
     }
 }
 
@@ -54,7 +38,7 @@ fn reference(c: &Case, epilogue: &Epilogue<'_>) -> Vec<f32> {
             if !matches!(epilogue.add, Add::Nothing) {
                 sum += c.add[i * n + j] as f64;
             }
-            out[i * n + j] = activate::scalar(&epilogue.activation, sum as f32);
+            out[i * n + j] = activation::scalar(&epilogue.activation, sum as f32);
         }
     }
     out
@@ -78,8 +62,8 @@ fn transposed(data: &[f32], rows: usize, cols: usize) -> Vec<f32> {
 fn run_case(isa: Isa, c: &Case, kind: usize, rng: &mut Rng) {
     let Size { m, n, k } = c.size;
     let epilogue = Epilogue {
-        col_bias: rng.flip().then_some(&c.col_bias[..]),
-        row_bias: rng.flip().then_some(&c.row_bias[..]),
+        col_bias: (rng.below(2) == 1).then_some(&c.col_bias[..]),
+        row_bias: (rng.below(2) == 1).then_some(&c.row_bias[..]),
         add: [Add::Nothing, Add::C, Add::Matrix(&c.add)][rng.below(3)],
         activation: Activation {
             kind: [ActivationKind::Identity, ActivationKind::Relu, ActivationKind::Clip, ActivationKind::Sigmoid]
@@ -105,8 +89,8 @@ fn run_case(isa: Isa, c: &Case, kind: usize, rng: &mut Rng) {
         }
     };
     let (a, a_in_place) = match kind % 5 {
-        0 => (A::Strided(Mat { data: &c.a, origin: 0, row: k as isize, col: 1 }), rng.flip()),
-        1 => (A::Strided(Mat { data: &a_t, origin: 0, row: 1, col: m as isize }), rng.flip()),
+        0 => (A::Strided(Mat { data: &c.a, origin: 0, row: k as isize, col: 1 }), (rng.below(2) == 1)),
+        1 => (A::Strided(Mat { data: &a_t, origin: 0, row: 1, col: m as isize }), (rng.below(2) == 1)),
         2 => (A::Strided(Mat { data: &spread, origin: 0, row: 2 * k as isize, col: 2 }), false),
         3 => (A::Panels(&a_panels), true),
         _ => (A::Fill(&mut fill_a), false),
@@ -156,7 +140,7 @@ fn agrees_with_three_loops() {
         (4, 0, 4),
         (25, 17, 330),
     ];
-    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512].into_iter().filter(|i| *i <= Isa::detect()) {
+    for isa in isas() {
         for (m, n, k) in sizes {
             let c = case(&mut rng, Size { m, n, k });
             for kind in 0..25 {
