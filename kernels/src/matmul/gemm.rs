@@ -455,7 +455,7 @@ fn must_copy(mat: &Mat<'_>) -> bool {
 /// Whether a copy of A is repaid: it is read again for every panel or two of B, and rows that lie a multiple of some
 /// power of two apart push each other out of the cache.
 fn worth_copying(size: Size, mat: &Mat<'_>) -> bool {
-    size.n >= 128 && (mat.col != 1 || mat.row.unsigned_abs() % 128 == 0)
+    size.n >= 128 && (mat.col != 1 || mat.row.unsigned_abs().is_multiple_of(128))
 }
 
 /// The limits that stand for an activation, where it is no more than limits: `None` for another, `Some(None)` for none.
