@@ -12,6 +12,7 @@ mod call;
 mod element;
 mod fault;
 mod isa;
+mod real;
 mod spatial;
 mod view;
 
