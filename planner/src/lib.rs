@@ -4,4 +4,5 @@ pub mod graph;
 pub mod memory;
 pub mod onnx;
 pub mod ops;
+pub mod schedule;
 pub mod shape;

@@ -201,8 +201,11 @@ pub enum View {
 pub struct Block {
     /// The nodes, operands first.
     pub nodes: Vec<N>,
-    /// What the block hands to the node that owns it.
+    /// What the block hands to the node that owns it: copied to its writes when the block ends.
     pub results: Vec<V>,
+    /// Run symbols that get their values when the block ends, before the results are copied (an `If` whose branches differ in
+    /// extents: each defines the extents of the joint values).
+    pub defines: Vec<(SymbolId, ExprId)>,
 }
 
 impl Graph {
