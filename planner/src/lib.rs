@@ -1,8 +1,13 @@
 //! The planner: reads an ONNX model and decides, once and for all, which steps run, in which order, and where every byte lives.
 
+mod front;
 pub mod graph;
 pub mod memory;
 pub mod onnx;
 pub mod ops;
+pub mod passes;
 pub mod schedule;
 pub mod shape;
+
+pub use front::{DimOption, DimTarget, Error, ErrorKind, Fixed, Options, Planned, lower, plan};
+pub use schedule::Weights;

@@ -269,6 +269,18 @@ impl Builder {
         self.constant(dtype, dims, bytes.into(), false)
     }
 
+    /// A constant of numbers of any real or boolean type.
+    ///
+    /// # Errors
+    /// When the length is not that of the dims, or the type has no such constants.
+    pub fn const_of_floats(&mut self, dtype: DType, dims: &[usize], values: &[f64]) -> Result<V> {
+        let mut bytes = Vec::new();
+        for v in values {
+            known::push_float(dtype, *v, &mut bytes)?;
+        }
+        self.constant(dtype, dims, bytes.into(), false)
+    }
+
     /// A scalar constant of any real or boolean type.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ mod slice;
 mod text;
 
 pub use lower::{Cx, Found};
-pub use value::{Strings, Val};
+pub use value::{Strings, Val, dtype_of};
 
 use crate::graph::Problem;
 use crate::onnx::Node;
