@@ -136,7 +136,8 @@ impl<'m> Cx<'m> {
         self.b.known_floats(v).map(Some).ok_or_else(|| self.not_known(node, i))
     }
 
-    fn not_known(&self, node: &Node, i: usize) -> Problem {
+    /// That input `i` is not known while planning, and what to do about it.
+    pub(super) fn not_known(&self, node: &Node, i: usize) -> Problem {
         Problem::new(format!(
             "input {i} ({}) must be known while planning, but depends on the data of a run",
             node.input(i).unwrap_or("absent")
