@@ -51,6 +51,32 @@ impl Builder {
         writes.first().copied().ok_or_else(|| Problem::new("a primitive without a result"))
     }
 
+    /// Adds a primitive with one write as it is: nothing is folded.
+    ///
+    /// # Errors
+    /// When the rank is too high.
+    pub fn push_prim(
+        &mut self,
+        prim: impl Into<Primitive<ExprId>>,
+        reads: &[Option<V>],
+        dtype: DType,
+        dims: &[ExprId],
+    ) -> Result<V> {
+        let out = self.push(Op::Prim(prim.into()), reads, &[(dtype, dims.to_vec())])?;
+        out.first().copied().ok_or_else(|| Problem::new("a primitive without a result"))
+    }
+
+    /// A value of `extent` elements in a row, or of one, as a vector of `extent` elements.
+    ///
+    /// # Errors
+    /// When it has another count.
+    pub fn reshape_or_spread(&mut self, v: V, extent: ExprId) -> Result<V> {
+        let one = self.int(1);
+        let count = self.count(v);
+        let flat = self.reshape(v, &[count])?;
+        if count == one && extent != one { self.broadcast(flat, &[extent]) } else { Ok(flat) }
+    }
+
     /// Adds a primitive that finds extents while it runs. `defines` are their symbols, which `writes` may use.
     /// Where all operands are constants, so are the extents.
     ///

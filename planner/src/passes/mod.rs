@@ -3,7 +3,13 @@
 //! Each pass is a function from a graph to whether it changed anything, with a name and a numerics class. The verifier runs after each
 //! in debug builds.
 
+mod absorb;
+mod common;
 mod dead;
+mod fuse;
+mod patterns;
+mod prepack;
+mod rewrite;
 
 use crate::graph::{Broken, Graph};
 
@@ -46,7 +52,17 @@ pub struct Pass {
 }
 
 /// The passes, in order.
-pub const PASSES: &[Pass] = &[Pass { name: "dead-code", numerics: Numerics::Exact, run: dead::run }];
+pub const PASSES: &[Pass] = &[
+    Pass { name: "dead-code", numerics: Numerics::Exact, run: dead::run },
+    Pass { name: "common-subexpressions", numerics: Numerics::Exact, run: common::run },
+    Pass { name: "patterns", numerics: Numerics::Approximates, run: patterns::run },
+    Pass { name: "dead-code", numerics: Numerics::Exact, run: dead::run },
+    Pass { name: "absorb", numerics: Numerics::Reassociates, run: absorb::run },
+    Pass { name: "dead-code", numerics: Numerics::Exact, run: dead::run },
+    Pass { name: "fuse", numerics: Numerics::Exact, run: fuse::run },
+    Pass { name: "prepack", numerics: Numerics::Reassociates, run: prepack::run },
+    Pass { name: "dead-code", numerics: Numerics::Exact, run: dead::run },
+];
 
 /// Runs every pass.
 ///

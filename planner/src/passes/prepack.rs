@@ -1,0 +1,174 @@
+//! Constant weights are stored as their kernels read them.
+
+use super::{Changed, Context, rewrite};
+use crate::graph::{Builder, Graph, N, Op, Problem, V};
+use plan::{DType, ExprId, Primitive, prim::*};
+use std::collections::BTreeMap;
+
+pub(super) fn run(graph: &mut Graph, _: &mut Context) -> Changed {
+    let mut changed = Changed::No;
+    // Weights that several nodes read are packed once.
+    let mut packed: BTreeMap<(V, String), V> = BTreeMap::new();
+    let mut replaced = BTreeMap::new();
+    rewrite::each_node(graph, |graph, n| {
+        let done = match &graph.node(n).op {
+            Op::Prim(Primitive::MatMul(m)) if m.b == MatLayout::Plain => {
+                matmul(graph, n, *m, &mut packed, &mut replaced)
+            }
+            Op::Prim(Primitive::Conv(c)) if c.weights == ConvLayout::Plain => conv(graph, n, *c, &mut packed),
+            Op::Prim(Primitive::Rnn(r)) if r.weights == RnnLayout::Plain => rnn(graph, n, *r, &mut packed),
+            _ => None,
+        };
+        if done.is_some() {
+            changed = Changed::Yes;
+        }
+        done.unwrap_or_default()
+    });
+    rewrite::substitute(graph, &replaced);
+    changed
+}
+
+/// Constant `f32` weights, packed once.
+fn pack(
+    b: &mut Builder,
+    packed: &mut BTreeMap<(V, String), V>,
+    v: V,
+    kind: PackKind,
+    dims: &[ExprId],
+) -> Result<V, Problem> {
+    let key = (v, format!("{kind:?}"));
+    if let Some(done) = packed.get(&key) {
+        return Ok(*done);
+    }
+    let name = b.graph.value(v).name.clone();
+    let out = b.emit1(Prepack { kind }, &[Some(v)], DType::F32, dims)?;
+    if !b.is_const(out) {
+        return Err(Problem::new("weights that cannot be packed while planning"));
+    }
+    b.name(out, &name);
+    packed.insert(key, out);
+    Ok(out)
+}
+
+fn is_f32_const(graph: &Graph, v: V) -> bool {
+    graph.constant_of(v).is_some() && graph.value(v).dtype == DType::F32
+}
+
+fn panels(b: &mut Builder, n: ExprId) -> ExprId {
+    let sixteen = b.int(16);
+    b.exprs().ceil_div(n, sixteen)
+}
+
+/// `a · b` with a constant matrix `b`: all rows of all batches at once, over panels.
+fn matmul(
+    graph: &mut Graph,
+    n: N,
+    m: MatMul,
+    packed: &mut BTreeMap<(V, String), V>,
+    replaced: &mut BTreeMap<V, V>,
+) -> Option<Vec<N>> {
+    let (a, b_read) = (graph.read(n, 0)?, graph.read(n, 1)?);
+    let out = graph.write(n, 0)?;
+    let base = graph.behind_broadcast(b_read);
+    let node = graph.node(n).clone();
+    if !is_f32_const(graph, base)
+        || graph.value(base).dims.len() != 2
+        || node.reads.len() > 4
+        || graph.value(a).dtype != DType::F32
+    {
+        return None;
+    }
+    let name = node.name.clone();
+    let out_name = graph.value(out).name.clone();
+    let (made, nodes) = rewrite::build(graph, &name, |b| {
+        let (da, db, dout) = (b.dims(a), b.dims(base), b.dims(out));
+        let ([lead @ .., k], [_, cols]) = (da.as_slice(), db.as_slice()) else { return Err(Problem::new("no matrix")) };
+        let (k, cols) = (*k, *cols);
+        let strips = panels(b, cols);
+        let sixteen = b.int(16);
+        let weights = pack(b, packed, base, PackKind::MatPanels16, &[strips, k, sixteen])?;
+        let rows = b.exprs().product(lead.iter().copied());
+        let flat_a = b.reshape(a, &[rows, k])?;
+        let flat_dims = [rows, cols];
+        let mut reads = vec![Some(flat_a), Some(weights)];
+        for i in 2..node.reads.len() {
+            reads.push(match node.reads.get(i).copied().flatten() {
+                None => None,
+                Some(v) if i == 2 => {
+                    let behind = b.graph.behind_views(v);
+                    let vector = b.reshape_or_spread(behind, cols)?;
+                    Some(b.broadcast(vector, &flat_dims)?)
+                }
+                Some(v) => Some(b.reshape(v, &flat_dims)?),
+            });
+        }
+        let prim = MatMul { activation: m.activation, b: MatLayout::Panels16 };
+        let product = b.push_prim(prim, &reads, DType::F32, &flat_dims)?;
+        b.name(product, &out_name);
+        let shaped = b.reshape(product, &dout)?;
+        b.name(shaped, &out_name);
+        Ok(shaped)
+    });
+    let shaped = made.ok()?;
+    replaced.insert(out, shaped);
+    Some(nodes)
+}
+
+fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut BTreeMap<(V, String), V>) -> Option<Vec<N>> {
+    let w = graph.read(n, 1)?;
+    let x = graph.read(n, 0)?;
+    if !is_f32_const(graph, w) || graph.value(x).dtype != DType::F32 {
+        return None;
+    }
+    let dims = graph.static_dims(w)?;
+    let (m, per_group) = (*dims.first()?, *dims.get(1)?);
+    let depthwise = per_group == 1 && m == c.group as usize && c.group > 1;
+    // Depthwise kernels over channels-first data read the weights as they are.
+    if depthwise && c.data == DataLayout::ChannelsFirst {
+        return None;
+    }
+    let name = graph.node(n).name.clone();
+    let (made, nodes) = rewrite::build(graph, &name, |b| {
+        let taps: usize = dims.iter().skip(2).product();
+        if depthwise {
+            let strips = b.ints(&[m.div_ceil(16) as i64, taps as i64, 16]);
+            return pack(b, packed, w, PackKind::ConvDepthwise16, &strips).map(|v| (v, ConvLayout::Depthwise16));
+        }
+        let group = c.group.max(1) as usize;
+        let strips = b.ints(&[group as i64, (m / group).div_ceil(16) as i64, (per_group * taps) as i64, 16]);
+        pack(b, packed, w, PackKind::ConvPanels16 { group: c.group }, &strips).map(|v| (v, ConvLayout::Panels16))
+    });
+    let (weights, layout) = made.ok()?;
+    let node = &mut graph.nodes[n.index()];
+    node.op = Op::Prim(Conv { weights: layout, ..c }.into());
+    *node.reads.get_mut(1)? = Some(weights);
+    Some(nodes)
+}
+
+fn rnn(graph: &mut Graph, n: N, r: Rnn, packed: &mut BTreeMap<(V, String), V>) -> Option<Vec<N>> {
+    let (w, rec) = (graph.read(n, 1)?, graph.read(n, 2)?);
+    let x = graph.read(n, 0)?;
+    if !is_f32_const(graph, w) || !is_f32_const(graph, rec) || graph.value(x).dtype != DType::F32 {
+        return None;
+    }
+    let name = graph.node(n).name.clone();
+    let (made, nodes) = rewrite::build(graph, &name, |b| {
+        let mut out = Vec::new();
+        for v in [w, rec] {
+            let d = b.dims(v);
+            let [direction, rows, k] = d.as_slice() else { return Err(Problem::new("weights of another rank")) };
+            let (direction, k) = (*direction, *k);
+            let strips = panels(b, *rows);
+            let sixteen = b.int(16);
+            out.push(pack(b, packed, v, PackKind::RnnPanels16, &[direction, strips, k, sixteen])?);
+        }
+        Ok(out)
+    });
+    let made = made.ok()?;
+    let node = &mut graph.nodes[n.index()];
+    node.op = Op::Prim(Rnn { weights: RnnLayout::Panels16, ..r }.into());
+    for (i, v) in made.into_iter().enumerate() {
+        *node.reads.get_mut(i + 1)? = Some(v);
+    }
+    Some(nodes)
+}
