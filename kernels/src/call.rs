@@ -60,6 +60,11 @@ impl<'c, 'm> Call<'c, 'm> {
         self.reads.get(i).copied().flatten()
     }
 
+    /// Read `i` where it stands, or none where it is absent.
+    pub fn read(&self, i: usize) -> Option<&'c Src<'m>> {
+        self.reads.get(i).and_then(Option::as_ref)
+    }
+
     /// Takes write `i`, which can be taken once.
     ///
     /// # Errors

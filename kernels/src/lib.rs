@@ -45,10 +45,12 @@ pub mod roi_align;
 pub mod scatter;
 pub mod select;
 pub mod simd;
+pub mod small_float;
 pub mod softmax;
 pub mod topk;
 pub mod unique;
 pub mod vecmath;
+pub mod walk;
 
 pub use call::{Call, Meta, Workspace};
 pub use element::{Element, Plain};
