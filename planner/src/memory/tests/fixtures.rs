@@ -27,6 +27,8 @@ fn check(b: &Build, options: Options, want: Expect) -> Plan {
     assert_eq!(plan.certificate.eager_peak_bytes, want.eager, "eager peak");
     assert_eq!(plan.arena_bytes, want.arena, "arena");
     assert!(plan.certificate.optimal);
+    let report = checker::check(&plan, &checker::Points::default()).unwrap();
+    assert_eq!(report.not_tight, []);
     plan
 }
 
