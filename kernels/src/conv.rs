@@ -4,16 +4,19 @@
 //! * `panels`: f32, weights in panels of 16 output channels, data channels-first or channels-last;
 //! * `depthwise`: f32, one input and one output channel for each group.
 
+mod columns;
+mod micro;
+mod panels;
 mod reference;
 
 #[cfg(test)]
 mod tests;
 
-use crate::spatial::{Image, Real, Windows, split_dims};
+use crate::spatial::{Accumulator, Image, Real, Windows, split_dims};
 use crate::{Call, Dst, Element, Fault, Meta, Src};
 use half::{bf16, f16};
 use plan::DType;
-use plan::prim::{Activation, Conv, ConvLayout};
+use plan::prim::{Activation, Conv, ConvLayout, DataLayout};
 
 /// Width of a panel of packed weights.
 const PANEL: usize = 16;
@@ -65,6 +68,15 @@ impl Job {
         if fits { Ok(()) } else { Err(Fault::Shape("weights of a convolution")) }
     }
 
+    /// Floats of workspace.
+    fn workspace(&self, weights: ConvLayout, data: DataLayout) -> usize {
+        let terms = self.channels_per_group() * self.windows.taps_per_window();
+        match (weights, data) {
+            (ConvLayout::Panels16, DataLayout::ChannelsFirst) => panels::workspace(terms, self.windows.output_plane()),
+            _ => 0,
+        }
+    }
+
     /// Input channels of a group.
     fn channels_per_group(&self) -> usize {
         self.x.channels / self.group
@@ -73,12 +85,6 @@ impl Job {
     /// Output channels of a group.
     fn results_per_group(&self) -> usize {
         self.y.channels / self.group
-    }
-
-    /// Whether every output is the input element at the same place times one weight for each channel pair.
-    fn is_pointwise(&self) -> bool {
-        let w = &self.windows;
-        w.kernel == [1; 3] && w.stride == [1; 3] && w.before == [0; 3] && w.input == w.output
     }
 }
 
@@ -120,6 +126,7 @@ pub fn conv(p: &Conv<i64>, call: &mut Call<'_, '_>) -> Result<(), Fault> {
         return Ok(());
     }
     match (p.weights, x.dtype()) {
+        (ConvLayout::Panels16, DType::F32) => packed(&job, p, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F32) => plain::<f32>(&job, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F64) => plain::<f64>(&job, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F16) => plain::<f16>(&job, call, &x, &w, &mut y),
@@ -152,10 +159,35 @@ where
                 Residual::InPlace => sum += y[i].widen(),
                 Residual::At(r) => sum += r[i].widen(),
             }
-            y[i] = T::narrow(crate::spatial::activate(&job.activation, sum));
+            y[i] = T::narrow(sum.activate(&job.activation));
         },
     );
     Ok(())
+}
+
+/// f32 with packed weights.
+fn packed(
+    job: &Job,
+    p: &Conv<i64>,
+    call: &mut Call<'_, '_>,
+    x: &Src<'_>,
+    w: &Src<'_>,
+    y: &mut Dst<'_>,
+) -> Result<(), Fault> {
+    let needed = job.workspace(p.weights, p.data);
+    let mut operands = panels::Operands {
+        isa: call.isa(),
+        x: x.slice()?,
+        w: w.slice()?,
+        bias: bias_of(call, job.y.channels)?,
+        residual: Residual::of(call.opt_src(3), y)?,
+        y: y.slice()?,
+        workspace: call.take_workspace_of(needed)?,
+    };
+    match p.data {
+        DataLayout::ChannelsFirst => panels::channels_first(job, &mut operands),
+        DataLayout::ChannelsLast => Err(Fault::Unsupported("channels-last convolution with packed weights")),
+    }
 }
 
 /// An 8-bit integer.
@@ -228,6 +260,9 @@ fn integers<X: Byte, W: Byte>(
 ///
 /// # Errors
 /// A [`Fault`] when the operands do not fit.
-pub fn workspace(_p: &Conv<i64>, _reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
-    Ok(0)
+pub fn workspace(p: &Conv<i64>, reads: &[Option<Meta>], writes: &[Option<Meta>]) -> Result<usize, Fault> {
+    let dims = |list: &[Option<Meta>], i: usize| list.get(i).copied().flatten().ok_or(Fault::Missing { operand: i });
+    let (x, w, y) = (dims(reads, 0)?, dims(reads, 1)?, dims(writes, 0)?);
+    let job = Job::new(p, &x.dims, &w.dims, &y.dims)?;
+    job.workspace(p.weights, p.data).checked_mul(size_of::<f32>()).ok_or(Fault::Extent)
 }

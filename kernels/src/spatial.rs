@@ -75,6 +75,29 @@ impl Windows {
         Ok(())
     }
 
+    /// The same windows over fewer axes, where the elements of an axis and of the next can be counted as one (for data whose
+    /// axes lie one in another, as channels-first).
+    pub fn merged(&self) -> Windows {
+        let mut v = *self;
+        for _ in 0..2 {
+            for (a, b) in [(1, 2), (0, 1)] {
+                let whole = v.kernel[b] == 1 && v.before[b] == 0 && v.input[b] == v.output[b];
+                let single = v.input[a] == 1 && v.output[a] == 1 && v.kernel[a] == 1 && v.before[a] == 0;
+                let steps = (v.stride[b] == 1 || v.input[b] == 1) && (v.stride[a] == 1 || v.input[b] == 1);
+                if !whole || !steps || single {
+                    continue;
+                }
+                let extent = v.input[b];
+                v.input[b] *= v.input[a];
+                v.output[b] *= v.output[a];
+                v.dilation[b] = v.dilation[a] * extent;
+                (v.kernel[b], v.stride[b], v.before[b]) = (v.kernel[a], v.stride[a], v.before[a] * extent as isize);
+                (v.input[a], v.output[a], v.kernel[a], v.stride[a], v.dilation[a], v.before[a]) = (1, 1, 1, 1, 1, 0);
+            }
+        }
+        v
+    }
+
     /// The input index that tap 0 of output `o` meets.
     #[inline(always)]
     pub fn start(&self, a: usize, o: usize) -> isize {
@@ -238,6 +261,8 @@ pub(crate) trait Accumulator:
     fn power(self, p: Self) -> Self;
     /// The square root.
     fn root(self) -> Self;
+    /// The activation.
+    fn activate(self, activation: &Activation) -> Self;
 }
 
 impl Accumulator for f32 {
@@ -263,6 +288,9 @@ impl Accumulator for f32 {
     fn root(self) -> f32 {
         libm::sqrtf(self)
     }
+    fn activate(self, activation: &Activation) -> f32 {
+        crate::activation::scalar(activation, self)
+    }
 }
 
 impl Accumulator for f64 {
@@ -287,6 +315,43 @@ impl Accumulator for f64 {
     }
     fn root(self) -> f64 {
         libm::sqrt(self)
+    }
+    fn activate(self, activation: &Activation) -> f64 {
+        activate_f64(activation, self)
+    }
+}
+
+/// An activation in double precision.
+fn activate_f64(activation: &Activation, v: f64) -> f64 {
+    let (alpha, beta) = (f64::from(activation.alpha), f64::from(activation.beta));
+    // Not `f64::clamp`, which panics on limits in the wrong order.
+    let clip = |v: f64, low: f64, high: f64| {
+        let v = if v < low { low } else { v };
+        if v > high { high } else { v }
+    };
+    let sigmoid = |v: f64| 1.0 / (1.0 + libm::exp(-v));
+    let gelu_tanh = |v: f64| v / 2.0 * (1.0 + libm::tanh(0.797_884_560_802_865_4 * (v + 0.044_715 * v * v * v)));
+    match activation.kind {
+        ActivationKind::Relu => clip(v, 0.0, f64::INFINITY),
+        ActivationKind::LeakyRelu if v < 0.0 => alpha * v,
+        ActivationKind::Clip => clip(v, alpha, beta),
+        ActivationKind::Sigmoid => sigmoid(v),
+        ActivationKind::Tanh => libm::tanh(v),
+        ActivationKind::Silu => v * sigmoid(v),
+        ActivationKind::HardSwish => v * clip(alpha * v + beta, 0.0, 1.0),
+        ActivationKind::HardSigmoid => clip(alpha * v + beta, 0.0, 1.0),
+        ActivationKind::Gelu => v / 2.0 * (1.0 + libm::erf(v * core::f64::consts::FRAC_1_SQRT_2)),
+        ActivationKind::GeluTanh => gelu_tanh(v),
+        ActivationKind::Elu if v < 0.0 => alpha * libm::expm1(v),
+        ActivationKind::ScaledTanh => alpha * libm::tanh(beta * v),
+        ActivationKind::Affine => alpha * v + beta,
+        ActivationKind::ThresholdedRelu if v < alpha => 0.0,
+        ActivationKind::Softsign => v / (1.0 + v.abs()),
+        ActivationKind::Softplus => v.max(0.0) + libm::log1p(libm::exp(-v.abs())),
+        ActivationKind::Identity
+        | ActivationKind::LeakyRelu
+        | ActivationKind::Elu
+        | ActivationKind::ThresholdedRelu => v,
     }
 }
 
@@ -316,68 +381,6 @@ macro_rules! real {
     )* };
 }
 real!(f32, f32, |v| v, |v| v; f64, f64, |v| v, |v| v; f16, f32, f16::to_f32, f16::from_f32; bf16, f32, bf16::to_f32, bf16::from_f32);
-
-/// The activation of a sum.
-pub(crate) fn activate<A: Accumulator>(activation: &Activation, v: A) -> A {
-    let (alpha, beta) = (A::of_f64(activation.alpha.into()), A::of_f64(activation.beta.into()));
-    let (zero, one) = (A::default(), A::of_usize(1));
-    let clamp = |v: A, low: A, high: A| {
-        if v < low {
-            low
-        } else if v > high {
-            high
-        } else {
-            v
-        }
-    };
-    let double = |f: fn(f64) -> f64| A::of_f64(f(v.to_f64()));
-    let sigmoid = |v: f64| 1.0 / (1.0 + libm::exp(-v));
-    match activation.kind {
-        ActivationKind::Identity => v,
-        ActivationKind::Relu => {
-            if v < zero {
-                zero
-            } else {
-                v
-            }
-        }
-        ActivationKind::LeakyRelu => {
-            if v < zero {
-                alpha * v
-            } else {
-                v
-            }
-        }
-        ActivationKind::Clip => clamp(v, alpha, beta),
-        ActivationKind::Sigmoid => double(sigmoid),
-        ActivationKind::Tanh => double(libm::tanh),
-        ActivationKind::Silu => double(|v| v / (1.0 + libm::exp(-v))),
-        ActivationKind::HardSwish => v * clamp(alpha * v + beta, zero, one),
-        ActivationKind::HardSigmoid => clamp(alpha * v + beta, zero, one),
-        ActivationKind::Gelu => double(|v| v / 2.0 * (1.0 + libm::erf(v * core::f64::consts::FRAC_1_SQRT_2))),
-        ActivationKind::GeluTanh => {
-            double(|v| v / 2.0 * (1.0 + libm::tanh(0.797_884_560_802_865_4 * (v + 0.044_715 * v * v * v))))
-        }
-        ActivationKind::Elu => {
-            if v < zero {
-                alpha * double(libm::expm1)
-            } else {
-                v
-            }
-        }
-        ActivationKind::ScaledTanh => alpha * A::of_f64(libm::tanh((beta * v).to_f64())),
-        ActivationKind::Affine => alpha * v + beta,
-        ActivationKind::ThresholdedRelu => {
-            if v >= alpha {
-                v
-            } else {
-                zero
-            }
-        }
-        ActivationKind::Softsign => v / (one + v.magnitude()),
-        ActivationKind::Softplus => double(|v| v.max(0.0) + libm::log1p(libm::exp(-v.abs()))),
-    }
-}
 
 #[cfg(test)]
 pub(crate) mod testing {
@@ -418,6 +421,7 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{vec, vec::Vec};
 
     #[test]
     fn ranges_agree_with_positions() {
@@ -438,6 +442,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn merged_windows_meet_the_same_elements() {
+        let of = |input: &[usize], output: &[usize], kernel: &[usize], stride: &[u32], before: &[i64]| {
+            Windows::new(input, output, kernel, stride, &vec![1; input.len()], before).unwrap()
+        };
+        for v in [
+            of(&[5, 4], &[5, 4], &[1, 1], &[1, 1], &[0, 0]),
+            of(&[5, 4], &[4, 4], &[3, 1], &[1, 1], &[1, 0]),
+            of(&[5, 1], &[2, 1], &[3, 1], &[2, 1], &[1, 0]),
+            of(&[5, 4, 3], &[3, 4, 3], &[3, 1, 1], &[1, 1, 1], &[0, 0, 0]),
+            of(&[2, 5, 4], &[2, 4, 4], &[2, 3, 1], &[2, 1, 1], &[1, 1, 0]),
+            of(&[1, 7, 1], &[1, 3, 1], &[1, 3, 1], &[1, 2, 3], &[0, 0, 0]),
+            of(&[4, 4], &[2, 2], &[1, 1], &[2, 2], &[0, 0]),
+        ] {
+            let meets = |v: &Windows| {
+                let mut all = vec![];
+                for tap in 0..v.taps_per_window() {
+                    let k = [tap / v.kernel[2] / v.kernel[1], tap / v.kernel[2] % v.kernel[1], tap % v.kernel[2]];
+                    for o in 0..v.output_plane() {
+                        let o = [o / v.output[2] / v.output[1], o / v.output[2] % v.output[1], o % v.output[2]];
+                        let i: Vec<_> = (0..3).map(|a| v.at(a, o[a], k[a])).collect();
+                        all.push(match i[..] {
+                            [Some(z), Some(y), Some(x)] => Some((z * v.input[1] + y) * v.input[2] + x),
+                            _ => None,
+                        });
+                    }
+                }
+                all
+            };
+            assert_eq!(meets(&v), meets(&v.merged()), "{v:?}");
+        }
+        let v = of(&[9, 5, 4], &[9, 5, 4], &[1, 1, 1], &[1, 1, 1], &[0, 0, 0]).merged();
+        assert_eq!((v.input, v.output), ([1, 1, 180], [1, 1, 180]));
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::spatial::testing::Numbers;
+use crate::testing::isas;
 use crate::{Isa, Shape, execute};
 use core::ptr::NonNull;
 use plan::List;
-use plan::prim::{ActivationKind, DataLayout};
+use plan::prim::{ActivationKind, DataLayout, PackKind, Prepack};
 use std::{vec, vec::Vec};
 
 /// A convolution to try, with its data channels-first.
@@ -229,6 +230,76 @@ fn plain_weights() {
         let w = (&w[..], &case.weight_dims()[..]);
         let y = run(&p, Isa::detect(), true, (&x, &last(&x_dims)), w, bias, r, &last(&y_dims));
         close(&y, &to_last(&expected, case.batch, m), &(round, &case));
+    }
+}
+
+/// Weights in another layout.
+fn pack(kind: PackKind, w: &[f32], dims: &[usize], packed: &[usize]) -> Vec<f32> {
+    let mut out = vec![f32::NAN; packed.iter().product()];
+    let reads = [Some(Src::from_slice(w, dims).unwrap())];
+    let mut writes = [Some(Dst::from_slice(&mut out, packed).unwrap())];
+    let prepack = Prepack { kind };
+    execute(&prepack.into(), &mut Call::new(&reads, &mut writes, &mut [], &mut [], Isa::Portable)).unwrap();
+    out
+}
+
+/// Tries packed weights on a case with every instruction set, in place and out of place.
+fn try_panels(case: &Case, numbers: &mut Numbers) {
+    let (c, m) = (case.group * case.c, case.group * case.m);
+    let (x_dims, y_dims) = (case.dims(c, &case.input), case.dims(m, &case.output));
+    let x = numbers.floats(x_dims.iter().product());
+    let w = numbers.floats(case.weight_dims().iter().product());
+    let (bias, residual) = (numbers.floats(m), numbers.floats(y_dims.iter().product()));
+    let expected = case.expected(&x, &w, &bias, &residual);
+    let packed_dims = [case.group, case.m.div_ceil(16), case.c * case.kernel.iter().product::<usize>(), 16];
+    let packed = pack(PackKind::ConvPanels16 { group: case.group as u32 }, &w, &case.weight_dims(), &packed_dims);
+    let bias = case.bias.then_some(&bias[..]);
+    let r = case.residual.then_some(&residual[..]);
+    let mut p = case.params();
+    p.weights = ConvLayout::Panels16;
+    for isa in isas() {
+        for in_place in [false, true] {
+            let y = run(&p, isa, in_place, (&x, &x_dims), (&packed, &packed_dims), bias, r, &y_dims);
+            close(&y, &expected, &(isa, in_place, case));
+        }
+    }
+}
+
+#[test]
+fn panels_channels_first() {
+    let mut numbers = Numbers::new(4);
+    for _ in 0..100 {
+        let case = Case::random(&mut numbers);
+        try_panels(&case, &mut numbers);
+    }
+}
+
+#[test]
+fn panels_with_many_terms_or_pixels() {
+    let mut numbers = Numbers::new(5);
+    let mut case = Case::random(&mut numbers);
+    (case.batch, case.group, case.c, case.m) = (1, 1, 100, 19);
+    (case.input, case.kernel, case.strides) = (vec![5, 11], vec![3, 3], vec![1, 1]);
+    (case.dilations, case.before, case.output) = (vec![1, 1], vec![1, 1], vec![5, 11]);
+    (case.bias, case.residual) = (true, true);
+    case.activation = Activation { kind: ActivationKind::Relu, alpha: 0.0, beta: 0.0 };
+    try_panels(&case, &mut numbers);
+    // More pixels than are laid out at once.
+    (case.c, case.m, case.kernel, case.before) = (90, 3, vec![1, 1], vec![0, 0]);
+    (case.input, case.output) = (vec![30, 41], vec![30, 41]);
+    try_panels(&case, &mut numbers);
+}
+
+#[test]
+fn workspace_never_shrinks() {
+    let mut last = 0;
+    for pixels in (0..4000).chain((4000..200_000).step_by(997)) {
+        let now = panels::workspace(300, pixels);
+        assert!(now >= last);
+        last = now;
+    }
+    for terms in 1..1000 {
+        assert!(panels::workspace(terms, 100) <= panels::workspace(terms + 1, 100));
     }
 }
 

@@ -1,0 +1,200 @@
+//! Convolution with f32 weights in panels of 16 output channels.
+//!
+//! Channels-first: output channels by output pixels, a matrix product in which the weights are on the left. The data of a
+//! stretch of pixels is laid out in the workspace ([`super::columns`]) and multiplied by every panel while it is in the cache; sums
+//! of many terms are taken in parts, kept in the result between them.
+
+use super::columns::{self, Columns};
+use super::micro::{self, Kernels, Tile};
+use super::{Job, PANEL, Residual};
+use crate::{Fault, Isa, activation};
+use plan::prim::ActivationKind;
+
+/// The most terms taken at once: 16 channels' weights of them stay in the first cache.
+const TERMS: usize = 384;
+/// Elements of data laid out at once (256 KiB): they stay in the second cache.
+const BLOCK: usize = 1 << 16;
+
+/// Floats of workspace for this many terms and pixels; never shrinks when either grows.
+pub(super) fn workspace(terms: usize, pixels: usize) -> usize {
+    // Rows are padded to whole cache lines, and by one more line (`row_of`).
+    pixels.next_multiple_of(16).saturating_add(16).saturating_mul(terms.min(TERMS)).min(BLOCK)
+}
+
+/// Distance between rows of that many pixels: an odd number of cache lines, so that rows do not meet in one set of the cache.
+fn row_of(pixels: usize) -> usize {
+    let lines = pixels.div_ceil(16);
+    (lines | 1) * 16
+}
+
+/// The operands.
+pub(super) struct Operands<'a> {
+    pub isa: Isa,
+    pub x: &'a [f32],
+    /// Packed weights.
+    pub w: &'a [f32],
+    pub bias: Option<&'a [f32]>,
+    pub residual: Residual<'a, f32>,
+    pub y: &'a mut [f32],
+    pub workspace: &'a mut [f32],
+}
+
+/// Channels-first convolution.
+///
+/// # Errors
+/// When the workspace is too small.
+pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Fault> {
+    let windows = job.windows.merged();
+    let (channels, m, pixels) = (job.channels_per_group(), job.results_per_group(), windows.output_plane());
+    let terms = channels * windows.taps_per_window();
+    let needed = workspace(terms, pixels);
+    if o.workspace.len() < needed {
+        return Err(Fault::Workspace { needed: needed * 4, given: o.workspace.len() * 4 });
+    }
+    let kernels = micro::kernels(o.isa);
+    let (clip, activate) = match job.activation.kind {
+        ActivationKind::Identity => (None, false),
+        ActivationKind::Relu => (Some((0.0, f32::INFINITY)), false),
+        ActivationKind::Clip => (Some((job.activation.alpha, job.activation.beta)), false),
+        _ => (None, true),
+    };
+    // As many pixels as fit with their padding, in whole tiles.
+    let parts = terms.div_ceil(TERMS).max(1);
+    let part = terms.div_ceil(parts).max(1);
+    let tile = 3 * kernels.lanes;
+    let stretch = ((BLOCK / part).saturating_sub(16) / tile * tile).max(tile);
+    for n in 0..job.y.batch {
+        for group in 0..job.group {
+            let x = o.x[job.x.at(n, group * channels, [0; 3])..].as_ptr();
+            let y = job.y.at(n, group * m, [0; 3]);
+            let strip = Strip {
+                kernels,
+                weights: o.w[group * m.div_ceil(PANEL) * terms * PANEL..].as_ptr(),
+                terms,
+                m,
+                c: o.y[y..].as_mut_ptr(),
+                c_row: pixels,
+                residual: match o.residual {
+                    Residual::None => core::ptr::null(),
+                    Residual::InPlace => o.y[y..].as_ptr(),
+                    Residual::At(r) => r[y..].as_ptr(),
+                },
+                bias: o.bias.map_or(core::ptr::null(), |b| b[group * m..].as_ptr()),
+                clip,
+            };
+            for first in (0..pixels).step_by(stretch) {
+                let end = pixels.min(first + stretch);
+                let row = row_of(end - first);
+                for i in 0..parts {
+                    let range = (i * part, terms.min((i + 1) * part));
+                    let columns = Columns { windows: &windows, x, channels, terms: range, pixels: (first, end), row };
+                    // SAFETY: `Job` found the data as large as its windows say; there are at most `part` terms, and rows of
+                    // at most `row` elements, which the workspace holds.
+                    unsafe {
+                        columns::fill(o.isa, &columns, o.workspace.as_mut_ptr());
+                        strip.multiply(range, (first, end), o.workspace.as_ptr(), row);
+                    }
+                }
+                if activate {
+                    for channel in 0..m {
+                        let row = &mut o.y[y + channel * pixels..][first..end];
+                        activation::apply(&job.activation, o.isa, row);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One group of one image.
+struct Strip {
+    kernels: &'static Kernels,
+    /// The group's weights.
+    weights: *const f32,
+    terms: usize,
+    m: usize,
+    c: *mut f32,
+    c_row: usize,
+    /// As `c`, or null.
+    residual: *const f32,
+    /// The group's biases, or null.
+    bias: *const f32,
+    clip: Option<(f32, f32)>,
+}
+
+impl Strip {
+    /// Multiplies all panels by a stretch of pixels and terms, laid out in rows at `data`.
+    ///
+    /// # Safety
+    /// The pointers are valid for all the channels, terms and pixels, and `data` for the rows.
+    unsafe fn multiply(&self, terms: (usize, usize), pixels: (usize, usize), data: *const f32, row: usize) {
+        let (count, last) = (pixels.1 - pixels.0, terms.1 == self.terms);
+        for panel in (0..self.m).step_by(PANEL) {
+            let rows = PANEL.min(self.m - panel);
+            let c = self.c.wrapping_add(panel * self.c_row + pixels.0);
+            let null = core::ptr::null();
+            let (add, bias) = match terms.0 {
+                0 if self.residual.is_null() => (null, self.bias),
+                0 => (self.residual.wrapping_add(panel * self.c_row + pixels.0), self.bias),
+                _ => (c.cast_const(), null),
+            };
+            let tile = Tile {
+                terms: terms.1 - terms.0,
+                weights: self.weights.wrapping_add((panel * self.terms) + terms.0 * PANEL),
+                data,
+                data_row: row,
+                c,
+                c_row: self.c_row,
+                rows,
+                cols: 0,
+                add,
+                bias: if bias.is_null() { null } else { bias.wrapping_add(panel) },
+                clip: if last { self.clip } else { None },
+            };
+            let mut at = 0;
+            while at < count {
+                let (tile, cols) = (self.at(&tile, at), count - at);
+                // SAFETY: passed on to the caller; a panel has 16 channels, and rows go on to a multiple of 16 pixels.
+                at += unsafe { self.tile(tile, cols) };
+            }
+        }
+    }
+
+    /// The tile `pixels` further on.
+    fn at(&self, tile: &Tile, pixels: usize) -> Tile {
+        let add = if tile.add.is_null() { tile.add } else { tile.add.wrapping_add(pixels) };
+        Tile { data: tile.data.wrapping_add(pixels), c: tile.c.wrapping_add(pixels), add, ..*tile }
+    }
+
+    /// Computes all the channels of a panel for the first of `left` pixels, and says for how many.
+    ///
+    /// # Safety
+    /// As [`micro::Kernel`].
+    #[inline]
+    unsafe fn tile(&self, tile: Tile, left: usize) -> usize {
+        let lanes = self.kernels.lanes;
+        let (whole, rest) = (left / lanes, left % lanes);
+        // What is left after whole vectors goes channel by channel if it is little, else as one more vector.
+        let vectors = if whole < 3 && rest > self.kernels.channels.len() { whole + 1 } else { whole.min(3) };
+        if vectors == 0 {
+            if let Some(kernel) = rest.checked_sub(1).and_then(|i| self.kernels.channels.get(i)) {
+                // SAFETY: passed on to the caller.
+                unsafe { kernel(&Tile { cols: rest, ..tile }) };
+            }
+            return rest;
+        }
+        let cols = left.min(vectors * lanes);
+        let (step, kernel, half) = self.kernels.pixels[vectors - 1];
+        for row in (0..tile.rows).step_by(step) {
+            let rows = step.min(tile.rows - row);
+            let add = if tile.add.is_null() { tile.add } else { tile.add.wrapping_add(row * tile.c_row) };
+            let bias = if tile.bias.is_null() { tile.bias } else { tile.bias.wrapping_add(row) };
+            let (weights, c) = (tile.weights.wrapping_add(row), tile.c.wrapping_add(row * tile.c_row));
+            let part = Tile { weights, c, rows, cols, add, bias, ..tile };
+            // SAFETY: passed on to the caller.
+            unsafe { if rows > step / 2 { kernel(&part) } else { half(&part) } };
+        }
+        cols
+    }
+}
