@@ -9,6 +9,7 @@ use crate::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Avx2, Avx512};
 use crate::simd::{Portable, Simd};
+use core::mem::MaybeUninit;
 
 /// One tile's work: `c = clip(weights · data + add + bias)`.
 #[derive(Clone, Copy)]
@@ -50,6 +51,7 @@ pub(super) type Kernel = unsafe fn(&Tile);
 /// As [`Kernel`].
 #[inline(always)]
 unsafe fn pixels<S: Simd, const MR: usize, const NV: usize>(t: &Tile) {
+    const { assert!(MR * NV * S::LANES <= BLOCK, "a larger tile than there is room for") };
     // SAFETY: the caller vouches for the pointers, and no more than `rows` by `cols` results are touched.
     unsafe {
         let mut sums = [[S::splat(0.0); NV]; MR];
@@ -68,28 +70,49 @@ unsafe fn pixels<S: Simd, const MR: usize, const NV: usize>(t: &Tile) {
             weights = weights.wrapping_add(16);
             data = data.wrapping_add(t.data_row);
         }
+        // Through memory, so that `sums` is never indexed by a variable and stays in registers.
+        let mut block = [MaybeUninit::<f32>::uninit(); BLOCK];
+        let block = block.as_mut_ptr().cast::<f32>();
+        for (r, sums) in sums.iter().enumerate() {
+            for (v, sum) in sums.iter().enumerate() {
+                S::store(block.add((r * NV + v) * S::LANES), *sum);
+            }
+        }
+        for r in 0..t.rows.min(MR) {
+            finish::<S, NV>(t, r, block.add(r * NV * S::LANES));
+        }
+    }
+}
+
+/// Room for the largest tile.
+const BLOCK: usize = 8 * 3 * 16;
+
+/// Adds what is to be added to the sums of row `r` of the tile, limits and stores them.
+///
+/// # Safety
+/// As [`Kernel`]; `NV` vectors are at `sums`.
+#[inline(always)]
+unsafe fn finish<S: Simd, const NV: usize>(t: &Tile, r: usize, sums: *const f32) {
+    // SAFETY: as the caller's; no more than `cols` results are touched.
+    unsafe {
         let whole = t.cols == NV * S::LANES;
-        for (r, sums) in sums.iter_mut().enumerate() {
-            if r >= t.rows {
-                break;
+        let bias = S::splat(if t.bias.is_null() { 0.0 } else { *t.bias.add(r) });
+        for v in 0..NV {
+            let at = r * t.c_row + v * S::LANES;
+            let left = t.cols.saturating_sub(v * S::LANES).min(S::LANES);
+            let mut sum = S::load(sums.add(v * S::LANES));
+            if !t.bias.is_null() {
+                sum = S::add(sum, bias);
             }
-            let bias = S::splat(if t.bias.is_null() { 0.0 } else { *t.bias.add(r) });
-            for (v, sum) in sums.iter_mut().enumerate() {
-                let at = r * t.c_row + v * S::LANES;
-                let left = t.cols.saturating_sub(v * S::LANES).min(S::LANES);
-                if !t.bias.is_null() {
-                    *sum = S::add(*sum, bias);
-                }
-                if !t.add.is_null() {
-                    let from = t.add.wrapping_add(at);
-                    *sum = S::add(*sum, if whole { S::load(from) } else { S::load_part(from, left) });
-                }
-                if let Some((low, high)) = t.clip {
-                    *sum = S::min(S::splat(high), S::max(S::splat(low), *sum));
-                }
-                let to = t.c.wrapping_add(at);
-                if whole { S::store(to, *sum) } else { S::store_part(to, *sum, left) }
+            if !t.add.is_null() {
+                let from = t.add.wrapping_add(at);
+                sum = S::add(sum, if whole { S::load(from) } else { S::load_part(from, left) });
             }
+            if let Some((low, high)) = t.clip {
+                sum = S::min(S::splat(high), S::max(S::splat(low), sum));
+            }
+            let to = t.c.wrapping_add(at);
+            if whole { S::store(to, sum) } else { S::store_part(to, sum, left) }
         }
     }
 }
