@@ -800,6 +800,13 @@ impl Filler for MapInstr {
     const FILL: Self = MapInstr { op: MapOp::Const, dtype: DType::F32, out: DType::F32, args: [0; 3], bits: 0 };
 }
 
+impl MapInstr {
+    /// An instruction, for constants.
+    pub const fn new(op: MapOp, dtype: DType, out: DType, args: [u8; 3], bits: u64) -> MapInstr {
+        MapInstr { op, dtype, out, args, bits }
+    }
+}
+
 impl MapOp {
     /// How many arguments the operation takes.
     pub const fn arity(self) -> usize {

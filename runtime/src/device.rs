@@ -1,6 +1,8 @@
 //! Which device a model runs on: asked for once, resolved once, never replaced in silence.
 
 use crate::Error;
+#[cfg(feature = "cuda")]
+use alloc::string::ToString;
 use alloc::{format, string::String};
 use core::fmt;
 
@@ -85,7 +87,7 @@ fn cuda(ordinal: u32) -> Result<(), String> {
     // SAFETY: looks for the driver's library and keeps it loaded; calls nothing in it.
     if !unsafe { sys::is_culib_present() } {
         let names: alloc::vec::Vec<String> =
-            cudarc::get_lib_name_candidates("cuda").iter().map(|n| format!("{n}")).collect();
+            cudarc::get_lib_name_candidates("cuda").iter().map(ToString::to_string).collect();
         return Err(format!("no NVIDIA driver: none of these libraries could be loaded: {}", names.join(", ")));
     }
     result::init().map_err(|e| format!("the NVIDIA driver does not start: {e:?}"))?;

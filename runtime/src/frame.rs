@@ -25,6 +25,16 @@ impl Scratch {
     pub const fn at(offset: usize, len: usize) -> Scratch {
         Scratch { offset, len }
     }
+
+    /// The same range, after checking that it lies within `bytes`. For constants.
+    ///
+    /// # Panics
+    /// In a constant (so at compile time) when it does not.
+    #[must_use]
+    pub const fn within(self, bytes: usize) -> Scratch {
+        assert!(self.offset <= bytes && self.len <= bytes - self.offset, "a workspace lies outside the arena");
+        self
+    }
 }
 
 /// The memory of one run: arena, weights, the caller's inputs; and the instruction set.
@@ -34,6 +44,7 @@ pub struct Frame<'a> {
     weights: &'a [u8],
     inputs: &'a [&'a [u8]],
     isa: Isa,
+    step: usize,
     memory: PhantomData<&'a mut [u8]>,
 }
 
@@ -48,7 +59,15 @@ struct Site {
 impl<'a> Frame<'a> {
     /// A frame over this memory.
     pub fn new(arena: &'a mut [u8], weights: &'a [u8], inputs: &'a [&'a [u8]], isa: Isa) -> Frame<'a> {
-        Frame { arena_len: arena.len(), arena: NonNull::from(arena).cast(), weights, inputs, isa, memory: PhantomData }
+        Frame {
+            arena_len: arena.len(),
+            arena: NonNull::from(arena).cast(),
+            weights,
+            inputs,
+            isa,
+            step: 0,
+            memory: PhantomData,
+        }
     }
 
     /// The instruction set.
@@ -56,11 +75,23 @@ impl<'a> Frame<'a> {
         self.isa
     }
 
+    /// Says which step runs now, for messages.
+    #[inline]
+    pub fn at(&mut self, step: usize) -> &mut Self {
+        self.step = step;
+        self
+    }
+
+    /// The step that ran last.
+    pub fn step(&self) -> usize {
+        self.step
+    }
+
     /// Runs a kernel on these operands. `defines` receives the values of the symbols that the step finds.
     ///
     /// # Errors
     /// A [`Fault`] when an operand does not lie within its memory or overlaps another, or the kernel fails.
-    #[inline]
+    #[inline(never)]
     pub fn call<K: Kernel, const R: usize, const W: usize>(
         &mut self,
         kernel: &K,

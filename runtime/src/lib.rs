@@ -21,6 +21,7 @@ mod kernel;
 #[cfg(feature = "std")]
 pub mod ledger;
 mod operand;
+mod size;
 mod view;
 mod weights;
 
@@ -31,9 +32,10 @@ pub use error::{Error, ErrorKind, Name, TensorProblem};
 pub use frame::{Frame, Scratch};
 pub use kernel::Kernel;
 pub use kernels::{self, Fault, Isa};
-pub use operand::{Operand, Space};
+pub use operand::{Operand, Room, Space};
 pub use plan::{self, DType};
-pub use view::{Scalar, View, as_bytes, from_bytes};
+pub use size::{Size, entry, found, guard_at_most, guard_equal, no_room, same, size};
+pub use view::{Scalar, View, as_bytes, copy_into, from_bytes, output, set_state};
 #[cfg(feature = "std")]
 pub use weights::hex_digest;
 pub use weights::{Aligned, Weights};

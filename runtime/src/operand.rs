@@ -1,5 +1,6 @@
 //! Operands: where a tensor lies, and its type and shape, before anyone has looked at the memory.
 
+use crate::Size;
 use kernels::{Fault, Meta, Shape};
 use plan::{Axes, DType};
 
@@ -25,6 +26,30 @@ pub struct Operand {
     /// Bytes from the first element to the lowest, and one past the highest; the widest range where they overflow.
     pub(crate) low: isize,
     pub(crate) high: isize,
+}
+
+/// The memory of one buffer, of which a tensor whose dims the run tells may take a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    space: Space,
+    start: usize,
+    end: usize,
+}
+
+impl Room {
+    /// `len` bytes at `start` in a space of `bytes`. For constants.
+    ///
+    /// # Panics
+    /// In a constant (so at compile time) when they do not lie within it.
+    pub const fn new(space: Space, start: usize, len: usize, bytes: usize) -> Room {
+        assert!(start <= bytes && len <= bytes - start, "a buffer lies outside its memory");
+        Room { space, start, end: start + len }
+    }
+
+    /// All of an input.
+    pub const fn input(index: u32) -> Room {
+        Room { space: Space::Input(index), start: 0, end: usize::MAX }
+    }
 }
 
 /// The range of a shape that no memory can hold.
@@ -95,6 +120,57 @@ impl Operand {
             Some(strides) => (Shape::strided(dims, strides)?, strided_range(dtype, dims, strides)),
         };
         Ok(Operand { space, offset, dtype, shape, low, high })
+    }
+
+    /// The same operand, after checking that it lies within the first `bytes` of its space. For constants.
+    ///
+    /// # Panics
+    /// In a constant (so at compile time) when it does not.
+    #[must_use]
+    pub const fn within(self, bytes: usize) -> Operand {
+        assert!(self.fits(0, bytes), "a tensor lies outside its memory");
+        self
+    }
+
+    /// Whether the operand lies within these bytes of its space.
+    const fn fits(&self, start: usize, end: usize) -> bool {
+        if self.low == self.high {
+            return true;
+        }
+        match (self.offset.checked_add_signed(self.low), self.offset.checked_add_signed(self.high)) {
+            (Some(low), Some(high)) => start <= low && high <= end,
+            _ => false,
+        }
+    }
+
+    /// A tensor whose dims the run tells, `first` elements into `room`; row-major without `strides`.
+    ///
+    /// # Errors
+    /// [`Fault::Extent`] where an extent is unknown or negative, [`Fault::OutOfBounds`] where the room is too small.
+    pub fn dynamic<const N: usize>(
+        room: Room,
+        first: Size,
+        dtype: DType,
+        dims: [Size; N],
+        strides: Option<[Size; N]>,
+    ) -> Result<Operand, Fault> {
+        let mut extents = [0usize; N];
+        for (extent, dim) in extents.iter_mut().zip(dims) {
+            *extent = dim.extent()?;
+        }
+        let bytes = dtype.bytes_of(first.extent()?).ok_or(Fault::Extent)?;
+        let offset = room.start.checked_add(bytes).ok_or(Fault::Extent)?;
+        let operand = match strides {
+            None => Operand::of_slices(room.space, offset, dtype, &extents, None)?,
+            Some(sizes) => {
+                let mut strides = [0isize; N];
+                for (stride, size) in strides.iter_mut().zip(sizes) {
+                    *stride = isize::try_from(size.get()?).map_err(|_| Fault::Extent)?;
+                }
+                Operand::of_slices(room.space, offset, dtype, &extents, Some(&strides))?
+            }
+        };
+        if operand.fits(room.start, room.end) { Ok(operand) } else { Err(Fault::OutOfBounds) }
     }
 
     /// The element type.
@@ -181,6 +257,7 @@ const fn strided_range(dtype: DType, dims: &[usize], strides: &[isize]) -> (isiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::size;
 
     #[test]
     fn constants_agree_with_slices() {
@@ -190,6 +267,18 @@ mod tests {
         assert_eq!(Ok(FLIPPED), Operand::of_slices(Space::Arena, 64, DType::F32, &[2, 3], Some(&[3, -1])));
         assert_eq!((DENSE.low, DENSE.high), (0, 96));
         assert_eq!((FLIPPED.low, FLIPPED.high), (-8, 16));
+    }
+
+    #[test]
+    fn dynamic_tensors_stay_in_their_room() {
+        const ROOM: Room = Room::new(Space::Arena, 64, 64, 128);
+        let of = |rows| Operand::dynamic(ROOM, size(0), DType::F32, [rows, size(4)], None);
+        assert_eq!(of(size(4)), Ok(Operand::arena(64, DType::F32, [4, 4])));
+        assert_eq!(of(size(5)), Err(Fault::OutOfBounds));
+        assert_eq!(of(size(-1)), Err(Fault::Extent));
+        assert_eq!(of(Size::UNKNOWN), Err(Fault::Extent));
+        let flipped = Operand::dynamic(ROOM, size(0), DType::F32, [size(2)], Some([size(-1)]));
+        assert_eq!(flipped, Err(Fault::OutOfBounds));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Typed tensors at the border between a caller and generated code.
 
-use crate::{Error, TensorProblem};
+use crate::{Error, Fault, Operand, Space, TensorProblem};
 use plan::DType;
 
 mod sealed {
@@ -185,6 +185,61 @@ fn infer<const RANK: usize>(len: usize, known: [Option<usize>; RANK]) -> Result<
         return Err(TensorProblem::Length { found: len, wanted: rest.saturating_mul(fixed) });
     }
     Ok(known.map(|k| k.unwrap_or(rest)))
+}
+
+/// Output `name` of a run that has ended: what lies at `operand` in the arena, or among the weights.
+///
+/// # Errors
+/// When it does not lie within its memory as a row-major tensor of this type and rank.
+pub fn output<'a, T: Scalar, const RANK: usize>(
+    name: &'static str,
+    arena: &'a [u8],
+    weights: &'a [u8],
+    operand: &Operand,
+) -> Result<View<'a, T, RANK>, Error> {
+    let outside = || Error::extent(name, Fault::OutOfBounds);
+    let memory = match operand.space {
+        Space::Arena => arena,
+        Space::Weights => weights,
+        Space::Input(_) => return Err(outside()),
+    };
+    if !operand.shape.is_contiguous() {
+        return Err(Error::extent(name, Fault::Strided));
+    }
+    let bytes = usize::try_from(operand.high - operand.low).map_err(|_| outside())?;
+    let range = if bytes == 0 { Some(&[][..]) } else { memory.get(operand.offset..).and_then(|m| m.get(..bytes)) };
+    let data = from_bytes(range.ok_or_else(outside)?).map_err(|problem| Error::tensor(name, problem))?;
+    let dims: [usize; RANK] = operand.dims().try_into().map_err(|_| outside())?;
+    Ok(View::new(data, dims))
+}
+
+/// Copies data into the memory of a state or of the caller.
+///
+/// # Errors
+/// When the lengths differ.
+pub fn copy_into<T: Scalar>(name: &'static str, to: &mut [T], from: &[T]) -> Result<(), Error> {
+    if to.len() != from.len() {
+        return Err(Error::tensor(name, TensorProblem::Length { found: to.len(), wanted: from.len() }));
+    }
+    to.copy_from_slice(from);
+    Ok(())
+}
+
+/// Writes a state's contents to where it lies in the arena.
+///
+/// # Errors
+/// When the length is another than the state's.
+pub fn set_state<T: Scalar>(name: &'static str, arena: &mut [u8], operand: &Operand, data: &[T]) -> Result<(), Error> {
+    let bytes = as_bytes(data);
+    let wanted = usize::try_from(operand.high - operand.low).unwrap_or(usize::MAX);
+    if bytes.len() != wanted {
+        let problem = TensorProblem::Length { found: data.len(), wanted: operand.shape.len() };
+        return Err(Error::tensor(name, problem));
+    }
+    let end = operand.offset.saturating_add(bytes.len());
+    let place = arena.get_mut(operand.offset..end).ok_or_else(|| Error::extent(name, Fault::OutOfBounds))?;
+    place.copy_from_slice(bytes);
+    Ok(())
 }
 
 fn integer(extent: usize) -> i64 {
