@@ -1,1 +1,84 @@
-//! codegen
+//! Turns a plan into Rust, and lays out the weights file.
+//!
+//! Sees plans only: nothing of ONNX, and no kernels. Equal plans and options give equal text.
+//!
+//! The text is written directly: what a step is worth reading as is one call on one line, and consts that stand for
+//! tensors carry their names as comments.
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod docs;
+mod exprs;
+mod layout;
+mod literal;
+mod model;
+mod names;
+mod operands;
+mod steps;
+mod weights;
+
+use plan::Plan;
+use std::fmt::Write;
+
+pub use names::snake_case;
+pub use weights::write_weights;
+
+/// Where generated code finds its weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum WeightsIn {
+    /// In the binary, by `include_bytes!`.
+    #[default]
+    Binary,
+    /// In a file that is opened at run time.
+    File,
+}
+
+/// How to generate.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Where the weights are.
+    pub weights: WeightsIn,
+    /// The weights file as `include_bytes!` names it, beside the generated file; none: `NAME.weights`.
+    pub weights_file: Option<String>,
+}
+
+/// Why a plan cannot become Rust.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The plan refers to what it does not hold.
+    #[error("the plan contradicts itself: {0}")]
+    Plan(String),
+    /// The plan has no text form.
+    #[error("the plan cannot be written: {0}")]
+    Text(#[from] plan::TextError),
+}
+
+impl Error {
+    pub(crate) fn missing(what: &str, id: impl std::fmt::Debug) -> Error {
+        Error::Plan(format!("{what} {id:?} does not exist"))
+    }
+}
+
+/// The plan's hash: the SHA-256 of its text form, in hexadecimal.
+///
+/// # Errors
+/// When the plan has no text form.
+pub fn plan_hash(plan: &Plan) -> Result<String, Error> {
+    use sha2::Digest;
+    let mut hash = String::with_capacity(64);
+    for byte in sha2::Sha256::digest(plan.to_text()?) {
+        // Writing to a string cannot fail.
+        let _ = write!(hash, "{byte:02x}");
+    }
+    Ok(hash)
+}
+
+/// The Rust module of a plan.
+///
+/// # Errors
+/// When the plan refers to what it does not hold.
+pub fn generate(plan: &Plan, options: &Options) -> Result<String, Error> {
+    model::Generator::new(plan, options)?.module()
+}

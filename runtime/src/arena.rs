@@ -135,6 +135,13 @@ impl<'a> Arena<'a> {
         }
     }
 
+    /// Sets `len` bytes at `offset` to zero, as far as they lie within the arena.
+    pub fn clear(&mut self, offset: usize, len: usize) {
+        if let Some(bytes) = self.bytes_mut().get_mut(offset..).map(|b| b.iter_mut().take(len)) {
+            bytes.for_each(|b| *b = 0);
+        }
+    }
+
     /// The bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {

@@ -30,12 +30,13 @@ pub use arena::Arena;
 pub use arena::{AlignedBytes, OWNED_ALIGN};
 pub use error::{Error, ErrorKind, Name, TensorProblem};
 pub use frame::{Frame, Scratch};
+pub use half;
 pub use kernel::Kernel;
 pub use kernels::{self, Fault, Isa};
 pub use operand::{Operand, Room, Space};
 pub use plan::{self, DType};
 pub use size::{Size, entry, found, guard_at_most, guard_equal, no_room, same, size};
 pub use view::{Scalar, View, as_bytes, copy_into, from_bytes, output, set_state};
-#[cfg(feature = "std")]
-pub use weights::hex_digest;
 pub use weights::{Aligned, Weights};
+#[cfg(feature = "std")]
+pub use weights::{SharedWeights, hex_digest};

@@ -31,6 +31,10 @@ impl AsRef<[u8]> for Weights {
     }
 }
 
+/// Weights that several models read.
+#[cfg(feature = "std")]
+pub type SharedWeights = std::sync::Arc<Weights>;
+
 #[cfg(feature = "std")]
 impl Weights {
     /// Maps a file, and checks that it is `bytes` long and has this SHA-256 (in hexadecimal).

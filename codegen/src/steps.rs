@@ -1,0 +1,357 @@
+//! Steps as calls, in functions of bounded size.
+
+use crate::{
+    Error,
+    exprs::Exprs,
+    layout::Lines,
+    literal::parameters,
+    names::{comment, quoted, snake_case},
+    operands::{Operands, buffer},
+};
+use plan::{Action, BlockId, ExprId, Plan, Primitive, Step, ValueId, for_each_primitive};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Steps in one function.
+const STAGE: usize = 32;
+
+/// The functions of a plan's blocks, and the constants that they use.
+#[derive(Default)]
+pub(crate) struct Steps {
+    functions: Lines,
+    /// Parameters by their text, so that equal ones are one constant.
+    parameters: BTreeMap<String, String>,
+    parameter_lines: Lines,
+    counts: BTreeMap<&'static str, usize>,
+    scratches: BTreeMap<(u64, u64), String>,
+    /// Name and kind of each step.
+    table: Vec<(String, &'static str)>,
+}
+
+/// What the functions are written from.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c, 'p> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) exprs: &'c Exprs<'p>,
+}
+
+impl Context<'_, '_> {
+    /// The parameters of a function over the frame.
+    fn signature(&self, uses_sizes: bool) -> &'static str {
+        match (self.exprs.is_dynamic(), uses_sizes) {
+            (false, _) => "f: &mut Frame<'_>",
+            (true, true) => "f: &mut Frame<'_>, sizes: &mut Sizes",
+            (true, false) => "f: &mut Frame<'_>, _: &mut Sizes",
+        }
+    }
+
+    fn arguments(&self) -> &'static str {
+        if self.exprs.is_dynamic() { "f, sizes" } else { "f" }
+    }
+}
+
+macro_rules! type_names {
+    ($($name:ident($ty:ty) = $module:ident::$kernel:ident { $($rest:tt)* }),* $(,)?) => {
+        /// The type of a primitive's parameters, ready to run.
+        fn type_name(prim: &Primitive<ExprId>) -> String {
+            let (name, ty) = match prim { $(Primitive::$name(_) => (stringify!($name), stringify!($ty))),* };
+            if ty.contains('<') { format!("prim::{name}<i64>") } else { format!("prim::{name}") }
+        }
+    };
+}
+for_each_primitive!(type_names);
+
+/// The blocks that a run can reach, the first first.
+pub(crate) fn reachable(plan: &Plan) -> Result<Vec<BlockId>, Error> {
+    let mut order = Vec::new();
+    let mut path = Vec::new();
+    visit(plan, BlockId(0), &mut path, &mut order)?;
+    order.sort_unstable();
+    Ok(order)
+}
+
+fn visit(plan: &Plan, id: BlockId, path: &mut Vec<BlockId>, done: &mut Vec<BlockId>) -> Result<(), Error> {
+    if path.contains(&id) || path.len() > 64 {
+        return Err(Error::Plan(format!("block {} runs itself", id.0)));
+    }
+    if done.contains(&id) {
+        return Ok(());
+    }
+    let block = plan.blocks.get(id.index()).ok_or_else(|| Error::missing("block", id))?;
+    path.push(id);
+    for step in &block.steps {
+        match &step.action {
+            Action::If { then_block, else_block, .. } => {
+                visit(plan, *then_block, path, done)?;
+                visit(plan, *else_block, path, done)?;
+            }
+            Action::Loop { body, .. } => visit(plan, *body, path, done)?,
+            Action::Run { .. } | Action::Define { .. } => {}
+        }
+    }
+    path.pop();
+    done.push(id);
+    Ok(())
+}
+
+/// The expressions and tensors that a block's steps use.
+pub(crate) fn uses(plan: &Plan, block: BlockId, exprs: &mut BTreeSet<ExprId>, values: &mut BTreeSet<ValueId>) {
+    let steps = plan.blocks.get(block.index()).map_or(&[][..], |b| &b.steps);
+    for step in steps {
+        match &step.action {
+            Action::Run { prim, reads, writes, .. } => {
+                let _ = prim.map_extents(&mut |e| {
+                    exprs.insert(e);
+                    0i64
+                });
+                values.extend(reads.iter().chain(writes).flatten());
+            }
+            Action::If { cond, .. } => {
+                values.insert(*cond);
+            }
+            Action::Loop { trip, cond, max_trips, .. } => {
+                values.extend(trip.iter().chain(cond));
+                exprs.insert(*max_trips);
+            }
+            Action::Define { value, .. } => {
+                exprs.insert(*value);
+            }
+        }
+    }
+}
+
+impl Steps {
+    /// Writes the functions of a block.
+    pub(crate) fn block(&mut self, c: Context<'_, '_>, operands: &mut Operands, id: BlockId) -> Result<(), Error> {
+        let block = c.plan.blocks.get(id.index()).ok_or_else(|| Error::missing("block", id))?;
+        let stages: Vec<&[Step]> = block.steps.chunks(STAGE).collect();
+        if stages.len() <= 1 {
+            return self.stage(c, operands, &format!("block_{}", id.0), &block.steps);
+        }
+        for (k, stage) in stages.iter().enumerate() {
+            self.stage(c, operands, &format!("stage_{}_{k}", id.0), stage)?;
+        }
+        self.functions.open(&format!("fn block_{}({}) -> Result<(), Fault> {{", id.0, c.signature(true)));
+        for k in 0..stages.len() {
+            self.functions.line(&format!("stage_{}_{k}({})?;", id.0, c.arguments()));
+        }
+        self.functions.line("Ok(())");
+        self.functions.close("}");
+        self.functions.line("");
+        Ok(())
+    }
+
+    fn stage(&mut self, c: Context<'_, '_>, operands: &mut Operands, name: &str, steps: &[Step]) -> Result<(), Error> {
+        let mut body = Body::default();
+        for step in steps {
+            self.step(c, operands, step, &mut body)?;
+        }
+        let f = if body.lines.is_empty() {
+            c.signature(false).replacen("f:", "_:", 1)
+        } else {
+            c.signature(body.sizes).to_owned()
+        };
+        self.functions.open(&format!("fn {name}({f}) -> Result<(), Fault> {{"));
+        for line in &body.lines {
+            match line {
+                Line::Open(text, name) => {
+                    self.functions.commented(text, name);
+                    self.functions.indent();
+                }
+                Line::Turn(text) => self.functions.turn(text),
+                Line::Close(text) => self.functions.close(text),
+                Line::Code(text, name) => self.functions.commented(text, name),
+            }
+        }
+        self.functions.line("Ok(())");
+        self.functions.close("}");
+        self.functions.line("");
+        Ok(())
+    }
+
+    fn step(&mut self, c: Context<'_, '_>, operands: &mut Operands, step: &Step, body: &mut Body) -> Result<(), Error> {
+        let index = self.table.len();
+        let kind = match &step.action {
+            Action::Run { prim, .. } => prim.traits().name,
+            Action::If { .. } => "If",
+            Action::Loop { .. } => "Loop",
+            Action::Define { .. } => "Define",
+        };
+        self.table.push((step.name.clone(), kind));
+        body.comment(&step.name);
+        let at = format!("f.at({index})");
+        match &step.action {
+            Action::Run { prim, reads, writes, workspace, defines } => {
+                let params = self.parameters(c, prim)?;
+                let reads = tensors(c, operands, reads)?;
+                let writes = tensors(c, operands, writes)?;
+                let scratch = match workspace {
+                    Some(id) => {
+                        let found = buffer(c.plan, *id)?;
+                        self.scratch(found.offset, found.max_bytes)
+                    }
+                    None => String::from("Scratch::NONE"),
+                };
+                let names: Vec<String> = (0..defines.len()).map(|i| format!("found_{i}")).collect();
+                if defines.is_empty() {
+                    body.code(format!("{at}.call({params}, {reads}, {writes}, {scratch}, &mut [])?;"));
+                } else {
+                    body.code(format!("let mut found = [0; {}];", defines.len()));
+                    body.code(format!("{at}.call({params}, {reads}, {writes}, {scratch}, &mut found)?;"));
+                    body.code(format!("let [{}] = found;", names.join(", ")));
+                }
+                for (symbol, name) in defines.iter().zip(&names) {
+                    body.code(format!("sizes.set_{}({name})?;", c.exprs.symbol(*symbol)));
+                }
+            }
+            Action::If { cond, then_block, else_block } => {
+                let cond = operands.reference(c.plan, c.exprs, *cond)?;
+                body.open(format!("if {at}.flag({cond})? {{"));
+                body.code(format!("block_{}({})?;", then_block.0, c.arguments()));
+                body.lines.push(Line::Turn(String::from("} else {")));
+                body.code(format!("block_{}({})?;", else_block.0, c.arguments()));
+                body.close();
+            }
+            Action::Loop { trip, cond, counter, body: inner, max_trips } => {
+                let limit = match trip {
+                    Some(trip) => {
+                        format!("{at}.integer({})?", operands.reference(c.plan, c.exprs, *trip)?)
+                    }
+                    None => String::from("i64::MAX"),
+                };
+                let counter = c.exprs.symbol(*counter);
+                let (done, limit_name, room) =
+                    (format!("done_{index}"), format!("limit_{index}"), format!("room_{index}"));
+                body.code(format!("let {limit_name} = {limit};"));
+                body.code(format!("let {room} = {};", c.exprs.integer(*max_trips)));
+                body.code(format!("let mut {done} = 0;"));
+                body.open(format!("while {done} < {limit_name} {{"));
+                if let Some(cond) = cond {
+                    body.open(format!("if !{at}.flag({})? {{", operands.reference(c.plan, c.exprs, *cond)?));
+                    body.code(String::from("break;"));
+                    body.close();
+                }
+                body.open(format!("if {done} >= {room} {{"));
+                body.code(format!("f.at({index});"));
+                body.code(format!("return Err(rt::no_room({done} + 1, {room}));"));
+                body.close();
+                body.code(format!("sizes.set_{counter}({done})?;"));
+                body.code(format!("block_{}({})?;", inner.0, c.arguments()));
+                body.code(format!("{done} += 1;"));
+                body.close();
+                body.code(format!("sizes.set_{counter}({done})?;"));
+            }
+            Action::Define { symbol, value } => {
+                body.code(format!("f.at({index});"));
+                body.code(format!("sizes.set_{}({})?;", c.exprs.symbol(*symbol), c.exprs.integer(*value)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A reference to a primitive's parameters.
+    fn parameters(&mut self, c: Context<'_, '_>, prim: &Primitive<ExprId>) -> Result<String, Error> {
+        let text = parameters(prim, c.exprs)?;
+        let mut dynamic = false;
+        let _ = prim.map_extents(&mut |e| {
+            dynamic |= c.exprs.constant(e).is_none();
+            0i64
+        });
+        if dynamic {
+            return Ok(format!("&{text}"));
+        }
+        let kind = prim.traits().name;
+        let count = self.counts.entry(kind).or_default();
+        let lines = &mut self.parameter_lines;
+        let name = self.parameters.entry(format!("{kind} {text}")).or_insert_with(|| {
+            let name = format!("{}_{count}", snake_case(kind).to_uppercase());
+            *count += 1;
+            lines.line(&format!("const {name}: {} = {text};", type_name(prim)));
+            name
+        });
+        Ok(format!("&{name}"))
+    }
+
+    /// The constant of a workspace.
+    fn scratch(&mut self, offset: u64, bytes: u64) -> String {
+        let next = self.scratches.len();
+        self.scratches.entry((offset, bytes)).or_insert_with(|| format!("S{next}")).clone()
+    }
+
+    /// The constants that the functions use, then the functions.
+    pub(crate) fn emit(self, out: &mut Lines) {
+        let mut scratches: Vec<_> = self.scratches.into_iter().collect();
+        scratches.sort_by_key(|(_, name)| name.get(1..).and_then(|n| n.parse::<usize>().ok()));
+        for ((offset, bytes), name) in scratches {
+            out.line(&format!("const {name}: Scratch = Scratch::at({offset}, {bytes}).within(ARENA_BYTES);"));
+        }
+        out.append(self.parameter_lines);
+        out.line("");
+        out.line("/// Name and kind of each step, for messages.");
+        let entries: Vec<String> =
+            self.table.iter().map(|(name, kind)| format!("({}, \"{kind}\")", quoted(name))).collect();
+        out.line(&format!("static STEPS: [(&str, &str); {}] = [{}];", entries.len(), entries.join(", ")));
+        out.line("");
+        out.append(self.functions);
+    }
+
+    /// How many steps of each kind there are.
+    pub(crate) fn kinds(&self) -> BTreeMap<&'static str, usize> {
+        let mut kinds = BTreeMap::new();
+        for (_, kind) in &self.table {
+            *kinds.entry(*kind).or_insert(0) += 1;
+        }
+        kinds
+    }
+}
+
+/// A list of operands.
+fn tensors(c: Context<'_, '_>, operands: &mut Operands, list: &[Option<ValueId>]) -> Result<String, Error> {
+    let mut items = Vec::with_capacity(list.len());
+    for id in list {
+        items.push(match id {
+            Some(id) => format!("Some({})", operands.reference(c.plan, c.exprs, *id)?),
+            None => String::from("None"),
+        });
+    }
+    Ok(format!("[{}]", items.join(", ")))
+}
+
+/// The lines of a function, and whether they use the extents.
+#[derive(Default)]
+struct Body {
+    lines: Vec<Line>,
+    sizes: bool,
+    /// The comment of the next line.
+    comment: String,
+}
+
+enum Line {
+    /// Code and its comment.
+    Code(String, String),
+    /// Code that opens a block, and its comment.
+    Open(String, String),
+    Turn(String),
+    Close(&'static str),
+}
+
+impl Body {
+    fn code(&mut self, text: String) {
+        self.sizes |= text.contains("sizes");
+        let comment = std::mem::take(&mut self.comment);
+        self.lines.push(Line::Code(text, comment));
+    }
+
+    fn open(&mut self, text: String) {
+        self.sizes |= text.contains("sizes");
+        let comment = std::mem::take(&mut self.comment);
+        self.lines.push(Line::Open(text, comment));
+    }
+
+    fn close(&mut self) {
+        self.lines.push(Line::Close("}"));
+    }
+
+    fn comment(&mut self, name: &str) {
+        self.comment = comment(name);
+    }
+}
