@@ -77,25 +77,6 @@ impl Builder {
         if count == one && extent != one { self.broadcast(flat, &[extent]) } else { Ok(flat) }
     }
 
-    /// Adds a primitive that finds extents while it runs. `defines` are their symbols, which `writes` may use.
-    /// Where all operands are constants, so are the extents.
-    ///
-    /// # Errors
-    /// As [`Builder::emit`].
-    pub fn emit_defining(
-        &mut self,
-        prim: impl Into<Primitive<ExprId>>,
-        reads: &[Option<V>],
-        writes: &[(DType, Vec<ExprId>)],
-        defines: &[plan::SymbolId],
-    ) -> Result<Vec<V>> {
-        let ids = self.push(Op::Prim(prim.into()), reads, writes)?;
-        if let Some(node) = self.graph.nodes.last_mut() {
-            node.defines = defines.to_vec();
-        }
-        Ok(ids)
-    }
-
     /// Runs a primitive on constants; none where it has to wait for the run.
     fn fold(
         &mut self,
@@ -141,7 +122,7 @@ impl Builder {
         if unknown {
             return Ok(None);
         }
-        let done = run(&prim, &sources, &targets, self.isa);
+        let done = run(&prim, &sources, &targets, &mut [], self.isa);
         match done {
             Ok(list) => {
                 let mut out = Vec::new();
@@ -444,6 +425,7 @@ pub(crate) fn run(
     prim: &Primitive<i64>,
     sources: &[Option<(DType, Vec<usize>, Bytes)>],
     targets: &[(DType, Vec<usize>)],
+    defines: &mut [i64],
     isa: kernels::Isa,
 ) -> std::result::Result<Vec<Bytes>, Fault> {
     let meta = |dtype: DType, dims: &[usize]| {
@@ -478,7 +460,7 @@ pub(crate) fn run(
         writes.push(Some(Dst::from_bytes(place, *dtype, dims)?));
     }
     let room = work.get_mut(work_at..).unwrap_or(&mut []);
-    kernels::execute(prim, &mut Call::new(&reads, &mut writes, room, &mut [0; 4], isa))?;
+    kernels::execute(prim, &mut Call::new(&reads, &mut writes, room, defines, isa))?;
     drop(writes);
     Ok(memory.into_iter().map(|((bytes, from), len)| Bytes::from(bytes).slice(from..from + len)).collect())
 }

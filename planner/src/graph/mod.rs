@@ -6,11 +6,13 @@
 mod broadcast;
 mod builder;
 mod emit;
+mod found;
 mod known;
 mod text;
 mod verify;
 
 pub use builder::{Builder, Problem};
+pub use found::{Counted, Mark};
 pub use verify::Broken;
 
 use crate::shape::Exprs;

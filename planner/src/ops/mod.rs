@@ -18,6 +18,7 @@ mod norm;
 mod pool;
 mod quantize;
 mod reduce;
+mod repeat;
 mod rnn;
 mod select;
 mod sequence;
