@@ -98,6 +98,30 @@ impl Builder {
         Ok(())
     }
 
+    /// Requires that an extent is not negative: proven, or checked when a run begins. An extent that only the run can tell is
+    /// taken as 0 where it would be negative.
+    ///
+    /// # Errors
+    /// When it is negative for all values of the symbols.
+    pub fn extent(&mut self, e: ExprId, what: impl Into<String>) -> Result<ExprId> {
+        let zero = self.int(0);
+        let negative = self.graph.exprs.lt(e, zero);
+        match self.graph.exprs.as_const(negative) {
+            Some(0) => return Ok(e),
+            Some(_) => {
+                let text = self.graph.exprs.display(e);
+                return Err(Problem::new(format!("{}: the extent {text} is negative", what.into())));
+            }
+            None if self.depends_on_run(e) => return Ok(self.graph.exprs.max(e, zero)),
+            None => {}
+        }
+        let guard = Guard { left: zero, relation: Relation::LessOrEqual, right: e, what: what.into() };
+        if !self.graph.guards.contains(&guard) {
+            self.graph.guards.push(guard);
+        }
+        Ok(e)
+    }
+
     /// Whether an expression depends on a symbol that the run defines.
     pub fn depends_on_run(&self, e: ExprId) -> bool {
         self.graph.exprs.symbols_of(e).iter().any(|s| {

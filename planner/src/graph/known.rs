@@ -67,6 +67,18 @@ pub(super) fn push_float(dtype: DType, v: f64, to: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+/// The bits of an element of a real or boolean type, as a constant of an elementwise program holds them.
+///
+/// # Errors
+/// When the type has no such constants.
+pub fn constant_bits(dtype: DType, v: f64) -> Result<u64> {
+    let mut bytes = Vec::new();
+    push_float(dtype, v, &mut bytes)?;
+    let mut all = [0; 8];
+    all.get_mut(..bytes.len()).ok_or_else(|| Problem::new(format!("a constant of {dtype}")))?.copy_from_slice(&bytes);
+    Ok(u64::from_le_bytes(all))
+}
+
 impl Builder {
     /// The contents of the first write of `op` as expressions, where those of its reads are known and `op` can be followed.
     pub(super) fn eval_known(

@@ -13,6 +13,7 @@ mod verify;
 
 pub use builder::{Builder, Problem};
 pub use found::{Counted, Mark};
+pub use known::constant_bits;
 pub use verify::Broken;
 
 use crate::shape::Exprs;

@@ -4,7 +4,9 @@
 
 mod control;
 mod lower;
+mod program;
 mod value;
+mod window;
 
 mod activation;
 mod attention;
