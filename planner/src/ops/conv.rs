@@ -6,11 +6,8 @@ use crate::graph::{Problem, V};
 use crate::onnx::Node;
 use plan::{DType, ExprId, prim::*};
 
-pub(super) const OPERATORS: &[Operator] = &[
-    op("Conv", conv),
-    op("ConvInteger", conv_integer),
-    op("ConvTranspose", conv_transpose),
-];
+pub(super) const OPERATORS: &[Operator] =
+    &[op("Conv", conv), op("ConvInteger", conv_integer), op("ConvTranspose", conv_transpose)];
 
 /// The kernel's extents: those of the weights from the third axis on.
 fn kernel_of(cx: &mut Cx<'_>, node: &Node, w: V) -> Result<Vec<u32>, Problem> {
@@ -27,7 +24,8 @@ fn kernel_of(cx: &mut Cx<'_>, node: &Node, w: V) -> Result<Vec<u32>, Problem> {
         return positive_list(node, "kernel_shape", spatial.len(), 1);
     }
     let known: Option<Vec<u32>> =
-        cx.b.const_ints(spatial).and_then(|l| l.into_iter().map(|k| u32::try_from(k).ok().filter(|k| *k > 0)).collect());
+        cx.b.const_ints(spatial)
+            .and_then(|l| l.into_iter().map(|k| u32::try_from(k).ok().filter(|k| *k > 0)).collect());
     known.ok_or_else(|| Problem::new(format!("the kernel's extents in {} are not known", cx.b.describe(w))))
 }
 
@@ -37,14 +35,7 @@ fn group_of(node: &Node) -> Result<u32, Problem> {
 }
 
 /// A convolution of the data by the weights, both the node's, with operands `rest` after them (bias, none, zero points).
-pub(super) fn convolve(
-    cx: &mut Cx<'_>,
-    node: &Node,
-    x: V,
-    w: V,
-    rest: &[Option<V>],
-    out: DType,
-) -> Result<V, Problem> {
+pub(super) fn convolve(cx: &mut Cx<'_>, node: &Node, x: V, w: V, rest: &[Option<V>], out: DType) -> Result<V, Problem> {
     let group = group_of(node)?;
     let window = Window::of(node, kernel_of(cx, node, w)?)?;
     let fit = window.fit(cx, x, false)?;

@@ -1,5 +1,8 @@
-//! Resampling and image operators.
+//! Resampling and other operators on images.
 
 use super::Operator;
 
-pub(super) const OPERATORS: &[Operator] = &[];
+mod resize;
+
+pub(super) const OPERATORS: &[Operator] =
+    &[super::op("Resize", resize::resize), super::op("Upsample", resize::upsample)];

@@ -140,7 +140,14 @@ fn group_norm(cx: &mut Cx<'_>, node: &Node) -> Lowered {
 }
 
 /// The axis, and what a [`Norm`] over it and those behind it gives.
-fn norm_from(cx: &mut Cx<'_>, node: &Node, x: V, kind: NormKind, scale: Option<V>, bias: Option<V>) -> Result<[V; 3], Problem> {
+fn norm_from(
+    cx: &mut Cx<'_>,
+    node: &Node,
+    x: V,
+    kind: NormKind,
+    scale: Option<V>,
+    bias: Option<V>,
+) -> Result<[V; 3], Problem> {
     let axis = cx.b.axis(node.int_or("axis", -1)?, cx.b.rank(x))?;
     norm(cx, x, Norm { kind, axis: axis as u8, epsilon: node.float_or("epsilon", 1e-5)? }, scale, bias)
 }

@@ -28,7 +28,8 @@ pub(super) struct Program {
 impl Program {
     /// An empty program over operands; gives their registers too.
     pub(super) fn new<const K: usize>(b: &Builder, operands: [V; K]) -> (Program, [Reg; K]) {
-        let regs = std::array::from_fn(|i| Reg { at: i as u8, dtype: operands.get(i).map_or(DType::F32, |v| b.dtype(*v)) });
+        let regs =
+            std::array::from_fn(|i| Reg { at: i as u8, dtype: operands.get(i).map_or(DType::F32, |v| b.dtype(*v)) });
         (Program { operands: operands.to_vec(), next: K as u8, code: Vec::new() }, regs)
     }
 

@@ -111,9 +111,11 @@ fn extents(cx: &mut Cx<'_>, terms: &[Term]) -> Result<BTreeMap<Axis, ExprId>, Pr
 /// A term in which no axis stands twice: of repeated ones, the diagonal.
 fn diagonal(cx: &mut Cx<'_>, mut t: Term) -> Result<Term, Problem> {
     loop {
-        let twice = t.axes.iter().enumerate().find_map(|(i, a)| {
-            t.axes.iter().skip(i + 1).position(|b| a == b).map(|j| (i, i + 1 + j))
-        });
+        let twice = t
+            .axes
+            .iter()
+            .enumerate()
+            .find_map(|(i, a)| t.axes.iter().skip(i + 1).position(|b| a == b).map(|j| (i, i + 1 + j)));
         let Some((i, j)) = twice else { return Ok(t) };
         // With both axes last and merged, the diagonal is every (n + 1)th element.
         let mut perm: Vec<usize> = (0..t.axes.len()).filter(|k| *k != i && *k != j).collect();
@@ -146,8 +148,7 @@ fn diagonal(cx: &mut Cx<'_>, mut t: Term) -> Result<Term, Problem> {
 
 /// Sums over the axes that are not needed.
 fn sum_out(cx: &mut Cx<'_>, t: Term, needed: &[Axis]) -> Result<Term, Problem> {
-    let gone: Vec<usize> =
-        t.axes.iter().enumerate().filter(|(_, a)| !needed.contains(a)).map(|(i, _)| i).collect();
+    let gone: Vec<usize> = t.axes.iter().enumerate().filter(|(_, a)| !needed.contains(a)).map(|(i, _)| i).collect();
     if gone.is_empty() {
         return Ok(t);
     }
@@ -175,7 +176,8 @@ fn multiply(
     let with = |own: &[Axis]| -> Vec<Axis> { own.iter().chain(needed).copied().collect() };
     let (keep_a, keep_b) = (with(&b.axes), with(&a.axes));
     let (a, b) = (sum_out(cx, a, &keep_a)?, sum_out(cx, b, &keep_b)?);
-    let pick = |from: &Term, f: &dyn Fn(&Axis) -> bool| -> Vec<Axis> { from.axes.iter().copied().filter(|x| f(x)).collect() };
+    let pick =
+        |from: &Term, f: &dyn Fn(&Axis) -> bool| -> Vec<Axis> { from.axes.iter().copied().filter(|x| f(x)).collect() };
     let batch = pick(&a, &|x| b.axes.contains(x) && needed.contains(x));
     let summed = pick(&a, &|x| b.axes.contains(x) && !needed.contains(x));
     let left = pick(&a, &|x| !b.axes.contains(x));
