@@ -7,7 +7,7 @@ use plan::prim::Attention;
 ///
 /// # Errors
 /// A [`Fault`] when the operands do not fit.
-pub fn attention(_p: &Attention, _call: &mut Call<'_, '_>) -> Result<(), Fault> {
+pub fn attention(_p: &Attention<i64>, _call: &mut Call<'_, '_>) -> Result<(), Fault> {
     Err(Fault::Unsupported("Attention"))
 }
 
@@ -15,6 +15,6 @@ pub fn attention(_p: &Attention, _call: &mut Call<'_, '_>) -> Result<(), Fault> 
 ///
 /// # Errors
 /// A [`Fault`] when the operands do not fit.
-pub fn workspace(_p: &Attention, _reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
+pub fn workspace(_p: &Attention<i64>, _reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
     Ok(0)
 }

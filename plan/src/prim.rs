@@ -716,15 +716,21 @@ pub struct Random {
 
 /// Scaled dot-product attention. `r0`: Q `[b, hq, sq, d]`; `r1`: K `[b, hkv, skv, d]`; `r2`: V `[b, hkv, skv, dv]`; `r3?`: mask
 /// (bool or float), broadcast by its view to `[b, hq, sq, skv]`; `r4?`: valid key length of each batch (i64 `[b]`).
-/// `w0`: `[b, hq, sq, dv]`; `w1?`: the scores as `scores` says.
-pub struct Attention {
+/// `w0`: `[b, hq, sq, dv]`; `w1?` `[b, hq, sq, skv]`: the scores as `scores` says. A query without a key gives zeros.
+///
+/// Query `i` stands at key `i + past`; where there is `r4`, at key `i + r4[b] - sq`.
+pub struct Attention<E: Filler> {
+    /// Keys before the first query (none: 0).
+    pub past: List<E, 1>,
     /// Multiplies the scores; 0: one over the root of `d`.
     pub scale: f32,
     /// Keys up to the query's own position only.
     pub causal: bool,
-    /// `softcap * tanh(score / softcap)`; 0: none.
+    /// How many keys before and after the query's own position count; empty, or -1: all.
+    pub window: List<i32, 2>,
+    /// `softcap * tanh(score / softcap)`, before the mask is added; 0: none.
     pub softcap: f32,
-    /// What `w1` holds: 0 scaled scores, 1 with the mask added, 2 after the soft cap, 3 the probabilities.
+    /// What `w1` holds: 0 scaled scores, 1 after the soft cap, 2 with the mask added, 3 the probabilities.
     pub scores: u8,
 }
 
@@ -864,7 +870,6 @@ fixed!(
     Compress,
     NonMaxSuppression,
     Random,
-    Attention,
     Det,
     Col2Im,
     Prepack
@@ -876,5 +881,6 @@ over_extents! {
     Pool [before, after] { kind, kernel, strides, dilations, count_include_pad, column_major, data },
     Iota [range] {},
     Literal [elements] {},
+    Attention [past] { scale, causal, window, softcap, scores },
     Dft [length] { axis, inverse, onesided },
 }

@@ -47,7 +47,7 @@ macro_rules! for_each_primitive {
             Iota(Iota<E>) = fill::iota { reads: 0..=2, writes: 1..=1, in_place: [], strided_reads: !0, strided_writes: 0, fallible: false },
             Literal(Literal<E>) = fill::literal { reads: 0..=0, writes: 1..=1, in_place: [], strided_reads: 0, strided_writes: 0, fallible: false },
             Random(Random) = random::random { reads: 0..=1, writes: 1..=1, in_place: [], strided_reads: 0, strided_writes: 0, fallible: false },
-            Attention(Attention) = attention::attention { reads: 3..=5, writes: 1..=2, in_place: [], strided_reads: !0, strided_writes: 0, fallible: false },
+            Attention(Attention<E>) = attention::attention { reads: 3..=5, writes: 1..=2, in_place: [], strided_reads: !0, strided_writes: 0, fallible: false },
             Dft(Dft<E>) = dft::dft { reads: 1..=1, writes: 1..=1, in_place: [], strided_reads: !0, strided_writes: 0, fallible: false },
             Det(Det) = det::det { reads: 1..=1, writes: 1..=1, in_place: [], strided_reads: 0, strided_writes: 0, fallible: false },
             Col2Im(Col2Im) = col2im::col2im { reads: 1..=1, writes: 1..=1, in_place: [], strided_reads: 0, strided_writes: 0, fallible: false },
