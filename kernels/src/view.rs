@@ -76,6 +76,13 @@ impl Shape {
         &self.strides
     }
 
+    /// Sets the stride of an axis to one of no larger reach, such as 0.
+    pub(crate) fn set_stride(&mut self, axis: usize, stride: isize) {
+        if let Some(place) = self.strides.get_mut(axis) {
+            *place = stride;
+        }
+    }
+
     /// How many elements there are.
     pub fn len(&self) -> usize {
         self.dims.iter().product()

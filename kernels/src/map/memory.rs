@@ -101,7 +101,7 @@ isa_fn! {
 ///
 /// # Safety
 /// The element can be read.
-unsafe fn load_packed(dtype: DType, from: *const u8, at: isize) -> u8 {
+pub(crate) unsafe fn load_packed(dtype: DType, from: *const u8, at: isize) -> u8 {
     let bits = dtype.bits() as isize;
     let (byte, shift) = ((at * bits).div_euclid(8), (at * bits).rem_euclid(8));
     // SAFETY: passed on to the caller.
@@ -113,7 +113,7 @@ unsafe fn load_packed(dtype: DType, from: *const u8, at: isize) -> u8 {
 ///
 /// # Safety
 /// The element can be written.
-unsafe fn store_packed(dtype: DType, to: *mut u8, at: isize, value: u8) {
+pub(crate) unsafe fn store_packed(dtype: DType, to: *mut u8, at: isize, value: u8) {
     let bits = dtype.bits() as isize;
     let (byte, shift) = ((at * bits).div_euclid(8), (at * bits).rem_euclid(8));
     let mask = ((1u8 << bits) - 1) << shift;
