@@ -89,11 +89,14 @@ isa_fn! {
     /// # Safety
     /// `outer * n * inner` elements can be read and written there, `n` and `inner` are not 0, and the processor has `isa`.
     unsafe fn planes_f32(a: *const f32, o: *mut f32, outer: usize, n: usize, inner: usize, log: bool) = planes_raw;
-    /// Softmax of each of `rows` rows of `n` elements at a distance of `stride`, in place.
-    ///
-    /// # Safety
-    /// The rows can be read and written, `n` is not 0, and the processor has `isa`.
-    pub(crate) unsafe fn rows_f32(o: *mut f32, rows: usize, n: usize, stride: usize) = rows_raw;
+}
+
+/// Softmax of a row.
+pub(crate) fn row_in_place(isa: crate::Isa, row: &mut [f32]) {
+    if !row.is_empty() {
+        // SAFETY: one row of the slice's elements.
+        unsafe { planes_f32(isa, row.as_ptr(), row.as_mut_ptr(), 1, row.len(), 1, false) };
+    }
 }
 
 /// See [`planes_f32`].
@@ -111,15 +114,6 @@ unsafe fn planes_raw<S: Simd>(a: *const f32, o: *mut f32, outer: usize, n: usize
                 }
             }
         }
-    }
-}
-
-/// See [`rows_f32`].
-#[inline(always)]
-unsafe fn rows_raw<S: Simd>(o: *mut f32, rows: usize, n: usize, stride: usize) {
-    for i in 0..rows {
-        // SAFETY: as the caller says.
-        unsafe { row::<S>(o.add(i * stride), o.add(i * stride), n, false) };
     }
 }
 

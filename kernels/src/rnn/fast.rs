@@ -87,14 +87,14 @@ impl<'a> Weights<'a> {
     }
 
     /// The weights transposed, from a row on, which for panels is rounded down to a multiple of 16.
-    fn from_row(&self, row: usize) -> B<'a> {
+    fn starting_at(&self, row: usize) -> B<'a> {
         match self.layout {
             RnnLayout::Plain => B::Strided(Mat { data: self.data, origin: row * self.k, row: 1, col: self.k as isize }),
             RnnLayout::Panels16 => B::Panels(self.data.get(row / PANEL * PANEL * self.k..).unwrap_or_default()),
         }
     }
 
-    /// How far `from_row` rounds down.
+    /// How far `starting_at` rounds down.
     fn skew(&self, row: usize) -> usize {
         if self.layout == RnnLayout::Plain { 0 } else { row % PANEL }
     }
@@ -234,7 +234,7 @@ impl Direction<'_> {
         let size = Size { m: steps * batch, n, k: input };
         let x = x.get(first * batch * input..).ok_or(Fault::OutOfBounds)?;
         let epilogue = Epilogue { col_bias: self.bias, ..Epilogue::NONE };
-        gemm::run(self.isa, size, rows(x, input), self.w.from_row(0), C { data: gates, row: n }, &epilogue, product)
+        gemm::run(self.isa, size, rows(x, input), self.w.starting_at(0), C { data: gates, row: n }, &epilogue, product)
     }
 
     /// What the state adds to the gates of all sequences; for a GRU, up to what the candidate needs.
@@ -244,7 +244,7 @@ impl Direction<'_> {
         let n = if gru { 2 * hidden } else { row };
         let size = Size { m: batch, n, k: hidden };
         let epilogue = Epilogue { add: Add::C, ..Epilogue::NONE };
-        let (r, c) = (self.r.from_row(0), C { data: &mut *gates, row });
+        let (r, c) = (self.r.starting_at(0), C { data: &mut *gates, row });
         gemm::run(self.isa, size, rows(h, hidden), r, c, &epilogue, scratch.product)?;
         if !gru {
             return Ok(());
@@ -264,7 +264,7 @@ impl Direction<'_> {
         let size = Size { n: hidden + skew, ..size };
         let c = C { data: &mut *scratch.recurrent, row: hidden + PANEL };
         let a = rows(if linear { h } else { scratch.reset }, hidden);
-        gemm::run(self.isa, size, a, self.r.from_row(n), c, &epilogue, scratch.product)
+        gemm::run(self.isa, size, a, self.r.starting_at(n), c, &epilogue, scratch.product)
     }
 
     /// The clip and function `which` of a row.
