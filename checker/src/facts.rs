@@ -112,6 +112,44 @@ impl Facts {
         false
     }
 
+    /// Buffers that the eager executor gives back after a step that does not touch them.
+    pub fn loose(&self, plan: &Plan) -> Vec<BufferId> {
+        let mut tight = vec![false; plan.buffers.len()];
+        for &b in &self.order {
+            let Some(block) = plan.blocks.get(b as usize) else { continue };
+            for (i, step) in block.steps.iter().enumerate() {
+                let mut touch = |buffer: BufferId| {
+                    let Some(eager) = plan.buffers.get(buffer.index()).and_then(|b| b.eager) else { return };
+                    let last = self.step_in(eager.block.0, b, i as u32);
+                    if let Some(slot) = tight.get_mut(buffer.index()) {
+                        *slot |= last.is_some() && last == eager.free;
+                    }
+                };
+                let mut value = |v: &ValueId| plan.values.get(v.index()).iter().for_each(|v| touch(v.place.buffer));
+                match &step.action {
+                    Action::Run { reads, writes, workspace, .. } => {
+                        reads.iter().chain(writes).flatten().for_each(&mut value);
+                        workspace.iter().for_each(|b| touch(*b));
+                    }
+                    Action::If { cond, .. } => value(cond),
+                    Action::Loop { trip, cond, .. } => trip.iter().chain(cond).for_each(&mut value),
+                    Action::Define { .. } => {}
+                }
+            }
+        }
+        let freed = |b: &plan::Buffer| b.eager.is_some_and(|e| e.free.is_some());
+        let loose = plan.buffers.iter().zip(tight).enumerate().filter(|(_, (b, tight))| freed(b) && !tight);
+        loose.map(|(i, _)| BufferId(i as u32)).collect()
+    }
+
+    /// The step of `ancestor` within which a step of `block` runs.
+    fn step_in(&self, ancestor: u32, mut block: u32, mut step: u32) -> Option<u32> {
+        while block != ancestor {
+            (block, step) = self.parent(block)?;
+        }
+        Some(step)
+    }
+
     fn path(&self, mut block: u32) -> Vec<u32> {
         let mut path = vec![block];
         while let Some((parent, _)) = self.parent(block) {

@@ -51,7 +51,6 @@ impl From<Rejection> for Stop {
 pub fn check(plan: &Plan, facts: &Facts, points: &Points) -> Result<Report, Rejection> {
     let dependents = Dependents::new(plan);
     let mut report = Report::default();
-    let mut tight = vec![false; plan.buffers.len()];
     let found = plan.symbols.iter().any(|s| matches!(s.kind, SymbolKind::Run {}));
     let ways = if facts.control || found { &WAYS[..] } else { &WAYS[..1] };
     for point in points.of(plan)? {
@@ -60,7 +59,6 @@ pub fn check(plan: &Plan, facts: &Facts, points: &Points) -> Result<Report, Reje
             for executor in [Executor::Static, Executor::Eager] {
                 let mut sim = Sim::new(plan, facts, points, &dependents, *way, executor);
                 sim.steps = report.steps;
-                sim.tight = std::mem::take(&mut tight);
                 let runs = if plan.states.is_empty() { 1 } else { 2 };
                 for _ in 0..runs {
                     report.runs += 1;
@@ -74,13 +72,10 @@ pub fn check(plan: &Plan, facts: &Facts, points: &Points) -> Result<Report, Reje
                     }
                 }
                 report.steps = sim.steps;
-                tight = std::mem::take(&mut sim.tight);
             }
         }
     }
-    let freed = |b: &plan::Buffer| b.eager.is_some_and(|e| e.free.is_some());
-    let loose = plan.buffers.iter().zip(&tight).enumerate().filter(|(_, (b, tight))| freed(b) && !**tight);
-    report.not_tight = loose.map(|(i, _)| BufferId(i as u32)).collect();
+    report.not_tight = facts.loose(plan);
     Ok(report)
 }
 
@@ -100,11 +95,6 @@ pub struct Sim<'a> {
     /// The turn in which each block is, and the last one given out.
     turns: Vec<u64>,
     last_turn: u64,
-    /// The step in which each block is.
-    counters: Vec<u32>,
-    /// The last step that touched each buffer, in the block that owns it.
-    touched: Vec<Option<u32>>,
-    tight: Vec<bool>,
     /// Some extent was assumed that only the data can tell.
     pub assumed: bool,
     /// A state has been written in this run.
@@ -137,9 +127,6 @@ impl<'a> Sim<'a> {
             next_base: plan.align,
             turns: vec![0; plan.blocks.len()],
             last_turn: NEW_STATE,
-            counters: vec![0; plan.blocks.len()],
-            touched: vec![None; n],
-            tight: Vec::new(),
             assumed: false,
             committed: false,
             branches: 0,
@@ -229,9 +216,6 @@ impl<'a> Sim<'a> {
         let Some(steps) = plan.blocks.get(b).map(|b| &b.steps) else { return Ok(()) };
         for (i, step) in steps.iter().enumerate() {
             self.here = (block, i as u32);
-            if let Some(counter) = self.counters.get_mut(b) {
-                *counter = i as u32;
-            }
             self.work(1)?;
             let at = |lists: &'a [Vec<Vec<BufferId>>]| lists.get(b).and_then(|l| l.get(i)).map_or(&[][..], |l| l);
             at(&facts.takes).iter().try_for_each(|t| self.take(*t))?;
@@ -254,7 +238,7 @@ impl<'a> Sim<'a> {
                 }
             }
             self.here = (block, i as u32);
-            at(&facts.gives).iter().try_for_each(|g| self.give(*g, i as u32))?;
+            at(&facts.gives).iter().try_for_each(|g| self.give(*g))?;
         }
         Ok(())
     }
@@ -355,18 +339,18 @@ impl<'a> Sim<'a> {
         if self.executor == Executor::Static {
             return Ok(());
         }
-        let bytes = self.capacity(buffer)?;
+        self.capacity(buffer)?;
         if self.bases.get(buffer.index()).copied().flatten().is_some() {
             let what = format!("buffer {} `{}` is taken while it is held", buffer.0, b.name);
             return Err(Rejection::new(Reason::TakenTwice, what).into());
         }
-        let base = self.fresh(bytes).ok_or_else(|| Rejection::new(Reason::TooLarge, "addresses are used up"))?;
+        // Addresses for the maximum, so that ranges never meet; tensors are held to the bytes of now.
+        let base = self.fresh(b.max_bytes).ok_or_else(|| Rejection::new(Reason::TooLarge, "addresses are used up"))?;
         self.bases[buffer.index()] = Some(base);
-        self.touched[buffer.index()] = None;
         Ok(())
     }
 
-    fn give(&mut self, buffer: BufferId, step: u32) -> Result<(), Stop> {
+    fn give(&mut self, buffer: BufferId) -> Result<(), Stop> {
         let i = buffer.index();
         if self.executor == Executor::Static {
             return Ok(());
@@ -377,21 +361,7 @@ impl<'a> Sim<'a> {
         };
         let bytes = self.plan.buffers.get(i).map_or(0, |b| b.max_bytes);
         self.shadow.set(base, base.saturating_add(bytes), None);
-        if self.touched.get(i).copied().flatten() == Some(step)
-            && let Some(tight) = self.tight.get_mut(i)
-        {
-            *tight = true;
-        }
         Ok(())
-    }
-
-    /// Notes that the current step touches a buffer.
-    pub fn touch(&mut self, buffer: BufferId) {
-        let owner = self.plan.buffers.get(buffer.index()).and_then(|b| b.eager).map(|e| e.block.index());
-        let step = owner.and_then(|o| self.counters.get(o)).copied();
-        if let Some(slot) = self.touched.get_mut(buffer.index()) {
-            *slot = step;
-        }
     }
 
     /// The bytes of a buffer now, which must not be more than its maximum.

@@ -99,7 +99,6 @@ impl Sim<'_> {
     /// Checks that a tensor is there to be read.
     pub fn read(&mut self, v: ValueId) -> Result<Place, Stop> {
         let place = self.place(v)?;
-        self.touch(place.buffer);
         if !in_arena(place.class) || place.footprint.is_empty() {
             return Ok(place);
         }
@@ -147,7 +146,6 @@ impl Sim<'_> {
         for (j, v) in writes.iter().enumerate() {
             let Some(v) = *v else { continue };
             let place = self.place(v)?;
-            self.touch(place.buffer);
             self.shape(&place, traits.write_may_be_strided(j))?;
             self.may_write(prim, &place, reads)?;
             targets.push((j, place));
@@ -252,14 +250,13 @@ impl Sim<'_> {
 
     /// The workspace lies apart from every operand.
     fn scratch(&mut self, buffer: BufferId, reads: &[(usize, Place)], writes: &[(usize, Place)]) -> Result<(), Stop> {
-        self.touch(buffer);
         let bytes = self.capacity(buffer)?;
         let Some(base) = self.bases.get(buffer.index()).copied().flatten() else {
             return Err(Rejection::new(Reason::NotHeld, "the workspace is not held").into());
         };
         let range = Footprint::range(base, base.saturating_add(bytes));
-        let operands = reads.iter().chain(writes);
-        for (_, place) in operands.filter(|(_, p)| in_arena(p.class) && p.footprint.overlaps(&range)) {
+        let mut operands = reads.iter().chain(writes);
+        if let Some((_, place)) = operands.find(|(_, p)| in_arena(p.class) && p.footprint.overlaps(&range)) {
             let r = Rejection::new(Reason::Workspace, "the workspace overlaps an operand of its step").of(place.value);
             let r = r.at(range.start, range.end).owners(Owner::Workspace, Owner::Value(place.value));
             return Err(r.into());

@@ -106,10 +106,10 @@ fn tensor(plan: &Plan, v: &Value) -> Found {
 fn memory(plan: &Plan, b: &plan::Buffer) -> Found {
     expr(plan, b.bytes)?;
     b.pinned_by.iter().try_for_each(|v| value(plan, *v).map(drop))?;
-    let end = b.offset.checked_add(b.max_bytes).unwrap_or(u64::MAX);
+    let end = b.offset.saturating_add(b.max_bytes);
     match b.class {
         Class::Act | Class::Work | Class::Persist => {
-            if b.offset % plan.align != 0 {
+            if !b.offset.is_multiple_of(plan.align) {
                 return fail(Reason::Misaligned, format!("offset {} is no multiple of {}", b.offset, plan.align));
             }
             if end > plan.arena_bytes {

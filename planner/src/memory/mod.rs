@@ -11,9 +11,14 @@
 //! It works on [`plan::Plan`] alone and knows neither ONNX nor kernels beyond the table of primitives. Nothing here
 //! depends on a clock or on the order of a hash map: the same plan in gives the same plan out.
 
+mod alias;
+mod concat;
+mod exprs;
 mod lives;
 pub mod pack;
+mod poly;
 mod schedule;
+mod states;
 mod tree;
 mod views;
 
@@ -75,6 +80,11 @@ pub fn optimise(plan: &mut Plan, options: &Options) -> Result<(), Error> {
     let tree = tree::Tree::new(plan)?;
     views::name_roots(plan)?;
     plan.certificate.naive_bytes = schedule::naive_bytes(plan)?;
+    if options.in_place {
+        alias::merge(plan, &tree);
+    }
+    // Steps may be gone.
+    let tree = tree::Tree::new(plan)?;
     schedule::finish(plan, &tree, options)
 }
 

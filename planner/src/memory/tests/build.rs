@@ -186,14 +186,25 @@ impl Build {
         self.plan.outputs.push(Port { name, value: v });
     }
 
-    /// Puts the steps that `f` adds into a block of their own.
-    pub fn body(&mut self, f: impl FnOnce(&mut Build)) -> BlockId {
+    /// Begins a block; returns the one before and the new one.
+    pub fn enter(&mut self) -> (u32, BlockId) {
         let (outer, id) = (self.block, self.plan.blocks.len() as u32);
         self.plan.blocks.push(Block::default());
         self.block = id;
-        f(self);
+        (outer, BlockId(id))
+    }
+
+    /// Goes on with the block before.
+    pub fn leave(&mut self, outer: u32) {
         self.block = outer;
-        BlockId(id)
+    }
+
+    /// Puts the steps that `f` adds into a block of their own.
+    pub fn body(&mut self, f: impl FnOnce(&mut Build)) -> BlockId {
+        let (outer, id) = self.enter();
+        f(self);
+        self.leave(outer);
+        id
     }
 
     pub fn branch(&mut self, cond: ValueId, then: impl FnOnce(&mut Build), other: impl FnOnce(&mut Build)) {

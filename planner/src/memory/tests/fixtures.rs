@@ -69,6 +69,7 @@ fn x1() -> Build {
 fn x1_chain() {
     let plan = check(&x1(), plain(), Expect { naive: 1024, eager: 512, arena: 512 });
     check_releases(&plan, &[("R2", "a", 256), ("R3", "b", 256), ("R4", "c", 256)]);
+    check(&x1(), in_place(), Expect { naive: 1024, eager: 256, arena: 256 });
 }
 
 fn x2() -> Build {
@@ -88,6 +89,7 @@ fn x2() -> Build {
 fn x2_mlp() {
     let plan = check(&x2(), plain(), Expect { naive: 4608, eager: 4096, arena: 4096 });
     check_releases(&plan, &[("Gelu", "h", 2048), ("MM2", "g", 2048)]);
+    check(&x2(), in_place(), Expect { naive: 4608, eager: 2560, arena: 2560 });
 }
 
 fn x3(align: u64) -> Build {
@@ -181,6 +183,11 @@ fn x7_residual() {
     let plan = check(&x7(), plain(), Expect { naive: 8192, eager: 6144, arena: 6144 });
     let want = [("Up", "n1", 1024), ("Down", "u1", 4096), ("Add", "h0", 1024), ("Add", "m1", 1024)];
     check_releases(&plan, &want);
+    let plan = check(&x7(), in_place(), Expect { naive: 8192, eager: 6144, arena: 6144 });
+    // `h1` takes the place of an operand of its step.
+    let want = [("Up", "n1", 1024), ("Down", "u1", 4096), ("Add", "m1", 1024)];
+    check_releases(&plan, &want);
+    assert_eq!(plan.buffers.iter().filter(|b| b.eager.is_some_and(|e| e.free.is_none())).count(), 1);
 }
 
 #[test]

@@ -1,0 +1,404 @@
+//! Which buffers become one.
+//!
+//! A step that may write over what it reads does so where [`Alias::may_take`] permits; a copy whose source ends there is
+//! no step at all. `concat` and `states` build on the same ground.
+
+use super::{
+    exprs::{Exprs, constant},
+    lives::{Life, lives},
+    poly::Poly,
+    tree::{Timeline, Tree},
+};
+use plan::{Action, BufferId, Class, ExprId, Plan, Primitive, Refusal, Step, Value, ValueId, prim::MapOp};
+use std::collections::BTreeMap;
+
+/// One use of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// The block.
+    pub block: u32,
+    /// The step.
+    pub step: u32,
+    /// The tensor.
+    pub value: ValueId,
+    /// Which operand it is; none: a condition or a number of turns.
+    pub operand: Option<usize>,
+    /// Whether it is written.
+    pub write: bool,
+}
+
+/// Why a buffer may not be taken.
+pub type Refused = &'static str;
+
+/// A plan whose buffers are being merged.
+pub struct Alias<'a> {
+    /// The plan.
+    pub plan: &'a mut Plan,
+    /// Its blocks.
+    pub tree: &'a Tree,
+    /// Its expressions.
+    pub exprs: Exprs,
+    /// The lives of its buffers.
+    pub lives: Vec<Option<Life>>,
+    /// The tensors in each buffer.
+    pub members: Vec<Vec<ValueId>>,
+    /// The uses of each buffer.
+    pub uses: Vec<Vec<Use>>,
+    /// Steps that others take the place of.
+    pub replaced: BTreeMap<(u32, u32), Vec<Step>>,
+    timeline: Timeline,
+}
+
+/// Merges what can be merged.
+pub fn merge(plan: &mut Plan, tree: &Tree) {
+    let mut alias = Alias::new(plan, tree);
+    super::states::take(&mut alias);
+    for &b in &tree.order {
+        let steps = alias.plan.blocks.get(b as usize).map_or(0, |x| x.steps.len());
+        for i in 0..steps {
+            alias.step(b, i as u32);
+        }
+    }
+    alias.finish();
+}
+
+impl<'a> Alias<'a> {
+    fn new(plan: &'a mut Plan, tree: &'a Tree) -> Alias<'a> {
+        let exprs = Exprs::new(plan);
+        let lives = lives(plan, tree);
+        let timeline = Timeline::new(plan, tree);
+        let mut members = vec![Vec::new(); plan.buffers.len()];
+        for (i, value) in plan.values.iter().enumerate() {
+            members[value.place.buffer.index()].push(ValueId(i as u32));
+        }
+        let mut uses = vec![Vec::new(); plan.buffers.len()];
+        for &b in &tree.order {
+            let Some(block) = plan.blocks.get(b as usize) else { continue };
+            for (i, step) in block.steps.iter().enumerate() {
+                operands(step, &mut |value, operand, write| {
+                    let buffer = plan.values.get(value.index()).map(|v| v.place.buffer);
+                    if let Some(list) = buffer.and_then(|b| uses.get_mut(b.index())) {
+                        list.push(Use { block: b, step: i as u32, value, operand, write });
+                    }
+                });
+            }
+        }
+        Alias { plan, tree, exprs, lives, members, uses, replaced: BTreeMap::new(), timeline }
+    }
+
+    /// A tensor.
+    pub fn value(&self, v: ValueId) -> Option<&Value> {
+        self.plan.values.get(v.index())
+    }
+
+    /// The buffer of a tensor.
+    pub fn buffer(&self, v: ValueId) -> BufferId {
+        self.value(v).map_or(BufferId(u32::MAX), |v| v.place.buffer)
+    }
+
+    /// The class of a buffer.
+    pub fn class(&self, b: BufferId) -> Option<Class> {
+        self.plan.buffers.get(b.index()).map(|b| b.class)
+    }
+
+    /// The life of a buffer.
+    pub fn life(&self, b: BufferId) -> Option<Life> {
+        self.lives.get(b.index()).copied().flatten()
+    }
+
+    /// The tensor that a view is a view of.
+    pub fn root(&self, v: ValueId) -> ValueId {
+        self.value(v).and_then(|x| x.root).unwrap_or(v)
+    }
+
+    /// Notes what could not be shared.
+    pub fn refuse(&mut self, block: u32, step: u32, value: ValueId, reason: impl Into<String>) {
+        let name = self.plan.blocks.get(block as usize).and_then(|b| b.steps.get(step as usize));
+        let step = name.map(|s| s.name.clone()).unwrap_or_default();
+        self.plan.certificate.refusals.push(Refusal { step, value, reason: reason.into() });
+    }
+
+    fn step(&mut self, block: u32, i: u32) {
+        let Some(step) = self.plan.blocks.get(block as usize).and_then(|b| b.steps.get(i as usize)) else { return };
+        let Action::Run { prim, reads, writes, .. } = &step.action else { return };
+        if self.replaced.contains_key(&(block, i)) {
+            return;
+        }
+        let (prim, reads, writes) = (*prim, reads.clone(), writes.clone());
+        match (&prim, reads.first().copied().flatten(), writes.first().copied().flatten()) {
+            (Primitive::Copy(_), Some(r), Some(w)) => match self.may_take(r, w, (block, i), &reads) {
+                Ok(()) => {
+                    self.join(self.buffer(w), self.buffer(r));
+                    self.rename(r, w);
+                    self.replaced.insert((block, i), Vec::new());
+                }
+                Err(why) => self.refuse(block, i, r, format!("the copy stays: {why}")),
+            },
+            (Primitive::Concat(p), _, Some(w)) => super::concat::place(self, (block, i), p.axis as usize, &reads, w),
+            _ => self.write_over(&prim, &reads, &writes, (block, i)),
+        }
+    }
+
+    /// Lets each write take the first operand that it may.
+    fn write_over(
+        &mut self,
+        prim: &Primitive<ExprId>,
+        reads: &[Option<ValueId>],
+        writes: &[Option<ValueId>],
+        at: (u32, u32),
+    ) {
+        for (j, w) in writes.iter().enumerate() {
+            let Some(w) = *w else { continue };
+            let mut refused = Vec::new();
+            for (i, _) in prim.traits().in_place.iter().filter(|(_, b)| *b as usize == j) {
+                let Some(r) = reads.get(*i as usize).copied().flatten() else { continue };
+                match self.may_take(r, w, at, reads) {
+                    Ok(()) => {
+                        self.join(self.buffer(w), self.buffer(r));
+                        refused.clear();
+                        break;
+                    }
+                    Err(why) => refused.push((r, why)),
+                }
+            }
+            for (r, why) in refused {
+                self.refuse(at.0, at.1, r, why);
+            }
+        }
+    }
+
+    /// Whether the step at `at` may write `w` where it reads `r`: the one predicate for every taking of a buffer.
+    pub fn may_take(&self, r: ValueId, w: ValueId, at: (u32, u32), reads: &[Option<ValueId>]) -> Result<(), Refused> {
+        let (from, to) = (self.buffer(r), self.buffer(w));
+        match self.class(from) {
+            _ if from == to => return Err("both lie in one buffer already"),
+            Some(Class::Act) => {}
+            Some(Class::Const) => return Err("it is a constant"),
+            Some(Class::Input) => return Err("it is the caller's"),
+            Some(Class::Persist) => return Err("it is a state"),
+            Some(Class::Work) | None => return Err("it is a workspace"),
+        }
+        self.same_shape(r, w)?;
+        if reads.iter().flatten().filter(|v| self.buffer(**v) == from).count() != 1 {
+            return Err("the step reads it more than once");
+        }
+        let life = self.life(from).ok_or("it is not used")?;
+        if life.block != at.0 {
+            return Err("it belongs to an outer block");
+        }
+        if life.last as usize >= self.plan.blocks.get(at.0 as usize).map_or(0, |b| b.steps.len()) {
+            return Err("it is an output");
+        }
+        if life.last != at.1 {
+            return Err("it is read later");
+        }
+        if self.class(to) != Some(Class::Act) {
+            return Err("the result is a state");
+        }
+        self.begins_at(to, at)
+    }
+
+    /// Whether two tensors fill their buffers alike.
+    pub fn same_shape(&self, r: ValueId, w: ValueId) -> Result<(), Refused> {
+        let (Some(a), Some(b)) = (self.value(r), self.value(w)) else { return Err("it does not exist") };
+        let (Some(from), Some(to)) =
+            (self.plan.buffers.get(a.place.buffer.index()), self.plan.buffers.get(b.place.buffer.index()))
+        else {
+            return Err("it does not exist");
+        };
+        if a.dtype.bits() != b.dtype.bits() {
+            return Err("its elements are of another size");
+        }
+        if a.dims.len() != b.dims.len()
+            || !a.dims.iter().zip(b.dims.iter()).all(|(x, y)| self.exprs.same(self.plan, *x, *y))
+        {
+            return Err("its extents are others");
+        }
+        if !self.fills(a) || !self.fills(b) {
+            return Err("it is a part of a larger tensor, or in another order");
+        }
+        if from.max_bytes != to.max_bytes {
+            return Err("its buffer is of another size");
+        }
+        Ok(())
+    }
+
+    /// Whether a tensor lies contiguously and takes up its whole buffer.
+    pub fn fills(&self, v: &Value) -> bool {
+        constant(self.plan, v.place.offset) == Some(0)
+            && v.place.strides.as_ref().is_none_or(|s| self.row_major(&v.dims, s))
+            && self.is_whole(v) == Some(true)
+    }
+
+    fn is_whole(&self, v: &Value) -> Option<bool> {
+        let buffer = self.plan.buffers.get(v.place.buffer.index())?;
+        let of = |e: ExprId| Poly::of(self.plan, &self.exprs, e);
+        let mut bits = Poly::number(v.dtype.bits() as i64);
+        for d in v.dims.iter() {
+            bits = bits.times(&of(*d)?)?;
+        }
+        Some(bits == of(buffer.bytes)?.times(&Poly::number(8))?)
+    }
+
+    fn row_major(&self, dims: &[ExprId], strides: &[ExprId]) -> bool {
+        let mut step = 1i64;
+        for (d, s) in dims.iter().zip(strides).rev() {
+            let (Some(d), Some(s)) = (constant(self.plan, *d), constant(self.plan, *s)) else { return false };
+            if d != 1 {
+                if s != step {
+                    return false;
+                }
+                step = step.saturating_mul(d);
+            }
+        }
+        true
+    }
+
+    /// Whether nothing touches a buffer before a step. A buffer of an outer block is used on only one way to the step: through
+    /// branches, not loops.
+    fn begins_at(&self, buffer: BufferId, at: (u32, u32)) -> Result<(), Refused> {
+        let life = self.life(buffer).ok_or("the result is not used")?;
+        let (mut block, mut step) = at;
+        while block != life.block {
+            if self.first_use(buffer, block) != Some(step) {
+                return Err("the result's memory is in use before");
+            }
+            let (outer, outer_step) = self.tree.parent(block).ok_or("the result belongs to another block")?;
+            let parent = self.plan.blocks.get(outer as usize).and_then(|b| b.steps.get(outer_step as usize));
+            if !matches!(parent.map(|s| &s.action), Some(Action::If { .. })) {
+                return Err("the result outlives the turn of a loop");
+            }
+            (block, step) = (outer, outer_step);
+        }
+        if life.first == step { Ok(()) } else { Err("the result's memory is in use before") }
+    }
+
+    fn first_use(&self, buffer: BufferId, block: u32) -> Option<u32> {
+        let step = |u: &Use| if u.block == block { Some(u.step) } else { self.tree.step_in(block, u.block) };
+        self.uses.get(buffer.index())?.iter().filter_map(step).min()
+    }
+
+    /// Puts two buffers together: everything into the one that lives in the outer block.
+    pub fn join(&mut self, a: BufferId, b: BufferId) {
+        let depth = |s: &Self, x: BufferId| s.life(x).map_or(0, |l| s.tree.depth(l.block));
+        let persists = |s: &Self, x: BufferId| s.class(x) == Some(Class::Persist);
+        let a_outlives = persists(self, a) || (!persists(self, b) && depth(self, a) < depth(self, b));
+        let (from, into) = if a_outlives { (b, a) } else { (a, b) };
+        let life = match (self.life(from), self.life(into)) {
+            (Some(x), Some(y)) => Some(x.join(y, self.tree)),
+            (x, y) => x.or(y),
+        };
+        self.lives[into.index()] = life;
+        self.lives[from.index()] = None;
+        for v in std::mem::take(&mut self.members[from.index()]) {
+            self.plan.values[v.index()].place.buffer = into;
+            self.members[into.index()].push(v);
+        }
+        let uses = std::mem::take(&mut self.uses[from.index()]);
+        self.uses[into.index()].extend(uses);
+    }
+
+    /// What was written as `r` is now written as (a part of) `w`.
+    pub fn rename(&mut self, r: ValueId, w: ValueId) {
+        let (old, new) = (self.root(r), self.root(w));
+        let buffer = self.buffer(w);
+        for v in &self.members[buffer.index()] {
+            let value = &mut self.plan.values[v.index()];
+            if *v != new && (*v == old || value.root == Some(old)) {
+                value.root = Some(new);
+            }
+        }
+    }
+
+    /// The most bytes live at once.
+    pub fn peak(&self, lives: &[Option<Life>]) -> u64 {
+        let mut delta = vec![0i128; self.timeline.end as usize + 1];
+        for (buffer, life) in self.plan.buffers.iter().zip(lives) {
+            let (Some(life), Class::Act | Class::Work) = (life, buffer.class) else { continue };
+            let (start, end) = self.timeline.span(life.block, life.first, life.last);
+            let bytes = i128::from(buffer.max_bytes.next_multiple_of(self.plan.align));
+            delta[start as usize] += bytes;
+            delta[end as usize] -= bytes;
+        }
+        let mut live = 0i128;
+        let peak = delta.iter().map(|d| {
+            live += d;
+            live
+        });
+        peak.max().and_then(|p| u64::try_from(p).ok()).unwrap_or(0)
+    }
+
+    /// Puts replaced steps in place and drops buffers that hold nothing any more.
+    fn finish(self) {
+        let Alias { plan, replaced, .. } = self;
+        for (b, block) in plan.blocks.iter_mut().enumerate() {
+            let steps = std::mem::take(&mut block.steps);
+            for (i, step) in steps.into_iter().enumerate() {
+                match replaced.get(&(b as u32, i as u32)) {
+                    Some(others) => block.steps.extend(others.iter().cloned()),
+                    None => block.steps.push(step),
+                }
+            }
+        }
+        drop_unused(plan);
+    }
+}
+
+/// The operands of a step: tensor, number among the reads or writes, whether it is written.
+fn operands(step: &Step, f: &mut dyn FnMut(ValueId, Option<usize>, bool)) {
+    match &step.action {
+        Action::Run { reads, writes, .. } => {
+            for (list, write) in [(reads, false), (writes, true)] {
+                for (i, v) in list.iter().enumerate() {
+                    v.iter().for_each(|v| f(*v, Some(i), write));
+                }
+            }
+        }
+        Action::If { cond, .. } => f(*cond, None, false),
+        Action::Loop { trip, cond, .. } => trip.iter().chain(cond).for_each(|v| f(*v, None, false)),
+        Action::Define { .. } => {}
+    }
+}
+
+/// Whether the data can make a primitive fail.
+pub fn can_fail(prim: &Primitive<ExprId>) -> bool {
+    match prim {
+        Primitive::Map(map) => {
+            map.code.iter().any(|i| matches!(i.op, MapOp::Div | MapOp::Mod | MapOp::Fmod) && i.dtype.is_integer())
+        }
+        _ => prim.traits().fallible,
+    }
+}
+
+/// Drops buffers that no tensor lies in and no step works in.
+fn drop_unused(plan: &mut Plan) {
+    let mut used = vec![false; plan.buffers.len()];
+    let mut mark = |b: BufferId| {
+        if let Some(u) = used.get_mut(b.index()) {
+            *u = true;
+        }
+    };
+    plan.values.iter().for_each(|v| mark(v.place.buffer));
+    for step in plan.blocks.iter().flat_map(|b| &b.steps) {
+        if let Action::Run { workspace: Some(b), .. } = step.action {
+            mark(b);
+        }
+    }
+    let mut next = 0;
+    let new: Vec<BufferId> = used
+        .iter()
+        .map(|u| {
+            let id = BufferId(next);
+            next += u32::from(*u);
+            id
+        })
+        .collect();
+    let mut keep = used.iter();
+    plan.buffers.retain(|_| keep.next().copied().unwrap_or(true));
+    plan.values.iter_mut().for_each(|v| v.place.buffer = new[v.place.buffer.index()]);
+    for step in plan.blocks.iter_mut().flat_map(|b| &mut b.steps) {
+        if let Action::Run { workspace: Some(b), .. } = &mut step.action {
+            *b = new[b.index()];
+        }
+    }
+}

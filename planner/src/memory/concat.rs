@@ -1,0 +1,202 @@
+//! Concatenations built in place: an operand is written where the result will hold it.
+
+use super::alias::{Alias, Refused};
+use plan::{Action, Axes, BufferId, Capture, Class, ExprId, Place, Primitive, Step, Value, ValueId};
+
+/// The most pieces into which an operand may fall within the result.
+const MAX_PIECES: i64 = 1 << 16;
+
+/// Where an operand lies in the result.
+struct Slot {
+    operand: ValueId,
+    offset: ExprId,
+    strides: Option<Axes<ExprId>>,
+}
+
+/// Places as many operands as may be placed without raising the peak; the others are copied.
+pub fn place(alias: &mut Alias<'_>, at: (u32, u32), axis: usize, reads: &[Option<ValueId>], w: ValueId) {
+    let operands: Vec<ValueId> = reads.iter().copied().flatten().collect();
+    let Some(slots) = slots(alias, axis, &operands, w) else { return };
+    let mut taken = Vec::new();
+    for (k, slot) in slots.iter().enumerate() {
+        match may_place(alias, at, slot, &operands, w) {
+            Ok(()) => taken.push(k),
+            Err(why) => alias.refuse(at.0, at.1, slot.operand, format!("it is copied into the result: {why}")),
+        }
+    }
+    // The earliest-born operand stretches the result's life most.
+    let born = |alias: &Alias<'_>, k: usize| alias.life(alias.buffer(slots[k].operand)).map_or(0, |l| l.first);
+    let before = alias.peak(&alias.lives);
+    while !taken.is_empty() && raises(alias, &slots, &taken, w, before) {
+        let Some(&first) = taken.iter().min_by_key(|k| (born(alias, **k), **k)) else { break };
+        taken.retain(|k| *k != first);
+        alias.refuse(at.0, at.1, slots[first].operand, "it is copied into the result: the peak would rise");
+    }
+    if taken.is_empty() {
+        return;
+    }
+    let mut copies = Vec::new();
+    for (k, slot) in slots.iter().enumerate() {
+        if taken.contains(&k) {
+            put(alias, slot, w);
+        } else {
+            copies.extend(copy(alias, at, slot, w));
+        }
+    }
+    alias.replaced.insert(at, copies);
+}
+
+/// Where each operand lies in the result, which must fill its buffer.
+fn slots(alias: &mut Alias<'_>, axis: usize, operands: &[ValueId], w: ValueId) -> Option<Vec<Slot>> {
+    let result = alias.value(w)?.clone();
+    if !alias.fills(&result) || result.dtype.size().is_none() {
+        return None;
+    }
+    let plan = &mut *alias.plan;
+    let exprs = &mut alias.exprs;
+    let mut steps = vec![exprs.number(plan, 1); result.dims.len()];
+    for a in (0..result.dims.len().checked_sub(1)?).rev() {
+        steps[a] = exprs.mul(plan, steps[a + 1], *result.dims.get(a + 1)?);
+    }
+    let one = exprs.number(plan, 1);
+    let flat = result.dims.iter().take(axis).all(|d| exprs.same(plan, *d, one));
+    let strides = if flat { None } else { Some(Axes::from_slice(&steps)?) };
+    let mut before = exprs.number(plan, 0);
+    let mut slots = Vec::with_capacity(operands.len());
+    for v in operands {
+        let dims = plan.values.get(v.index())?.dims;
+        let offset = exprs.mul(plan, before, *steps.get(axis)?);
+        slots.push(Slot { operand: *v, offset, strides });
+        before = exprs.add(plan, before, *dims.get(axis)?);
+    }
+    Some(slots)
+}
+
+/// Whether an operand may be written straight into the result.
+fn may_place(alias: &Alias<'_>, at: (u32, u32), slot: &Slot, operands: &[ValueId], w: ValueId) -> Result<(), Refused> {
+    let (from, to) = (alias.buffer(slot.operand), alias.buffer(w));
+    let (Some(operand), Some(life), Some(whole)) = (alias.value(slot.operand), alias.life(from), alias.life(to)) else {
+        return Err("it is not used");
+    };
+    match alias.class(from) {
+        _ if from == to => return Err("it lies in the result already"),
+        Some(Class::Act) => {}
+        Some(Class::Const) => return Err("it is a constant"),
+        Some(Class::Input) => return Err("it is the caller's"),
+        Some(Class::Persist) => return Err("it is a state"),
+        Some(Class::Work) | None => return Err("it is a workspace"),
+    }
+    if alias.class(to) != Some(Class::Act) || whole.block != at.0 || whole.first != at.1 {
+        return Err("the result's memory is in use before");
+    }
+    if life.block != at.0 {
+        return Err("it belongs to another block");
+    }
+    if life.last as usize >= alias.plan.blocks.get(at.0 as usize).map_or(0, |b| b.steps.len()) {
+        return Err("it is an output");
+    }
+    if operands.iter().filter(|v| alias.buffer(**v) == from).count() != 1 {
+        return Err("it is an operand more than once");
+    }
+    if !alias.fills(operand) {
+        return Err("it is a part of a larger tensor, or in another order");
+    }
+    let result = alias.plan.buffers.get(to.index()).map(|b| b.bytes).ok_or("it is not used")?;
+    let strides = slot.strides.iter().flat_map(|s| s.iter());
+    if strides.chain([&slot.offset, &result]).any(|e| alias.exprs.is_found(*e)) {
+        return Err("its place in the result is known only to the run");
+    }
+    let size = operand.dtype.size();
+    if alias.members[from.index()].iter().any(|v| alias.value(*v).is_none_or(|m| m.dtype.size() != size)) {
+        return Err("it is seen as elements of another size");
+    }
+    if slot.strides.is_some() { strided(alias, slot.operand, from) } else { Ok(()) }
+}
+
+/// Whether everything that touches an operand can do with strides.
+fn strided(alias: &Alias<'_>, operand: ValueId, buffer: BufferId) -> Result<(), Refused> {
+    let Some(operand) = alias.value(operand) else { return Err("it is not used") };
+    let mut pieces = 1i64;
+    for d in operand.dims.iter().rev().skip(1) {
+        pieces = pieces.saturating_mul(super::exprs::constant(alias.plan, *d).unwrap_or(i64::MAX));
+    }
+    if pieces > MAX_PIECES {
+        return Err("it would lie in too many pieces");
+    }
+    for v in &alias.members[buffer.index()] {
+        let Some(member) = alias.value(*v) else { continue };
+        let alike = member.dims.len() == operand.dims.len()
+            && member.dims.iter().zip(operand.dims.iter()).all(|(a, b)| alias.exprs.same(alias.plan, *a, *b));
+        if !alike || !alias.fills(member) {
+            return Err("it has views, which cannot follow it");
+        }
+    }
+    for u in &alias.uses[buffer.index()] {
+        let step = alias.plan.blocks.get(u.block as usize).and_then(|b| b.steps.get(u.step as usize));
+        let Some(Action::Run { prim, .. }) = step.map(|s| &s.action) else { return Err("it steers a branch or loop") };
+        let traits = prim.traits();
+        let fine = match u.operand {
+            Some(i) if u.write => traits.write_may_be_strided(i),
+            Some(i) => traits.read_may_be_strided(i),
+            None => false,
+        };
+        if !fine {
+            return Err("a step that touches it needs it contiguous");
+        }
+    }
+    Ok(())
+}
+
+/// Whether placing these operands raises the peak.
+fn raises(alias: &Alias<'_>, slots: &[Slot], taken: &[usize], w: ValueId, before: u64) -> bool {
+    let mut lives = alias.lives.clone();
+    let whole = alias.buffer(w).index();
+    for k in taken {
+        let from = alias.buffer(slots[*k].operand).index();
+        if let (Some(a), Some(b)) = (lives[from].take(), lives[whole]) {
+            lives[whole] = Some(a.join(b, alias.tree));
+        }
+    }
+    alias.peak(&lives) > before
+}
+
+/// Moves an operand, and all that shares its memory, into the result.
+fn put(alias: &mut Alias<'_>, slot: &Slot, w: ValueId) {
+    let (from, to) = (alias.buffer(slot.operand), alias.buffer(w));
+    for v in alias.members[from.index()].clone() {
+        let Some(mut offset) = alias.value(v).map(|v| v.place.offset) else { continue };
+        offset = alias.exprs.add(alias.plan, offset, slot.offset);
+        let place = &mut alias.plan.values[v.index()].place;
+        place.offset = offset;
+        if slot.strides.is_some() {
+            place.strides = slot.strides;
+        }
+    }
+    let life = alias.lives[from.index()].take();
+    if let (Some(a), Some(b)) = (life, alias.lives[to.index()]) {
+        alias.lives[to.index()] = Some(a.join(b, alias.tree));
+    }
+    for v in std::mem::take(&mut alias.members[from.index()]) {
+        alias.plan.values[v.index()].place.buffer = to;
+        alias.members[to.index()].push(v);
+    }
+    let uses = std::mem::take(&mut alias.uses[from.index()]);
+    alias.uses[to.index()].extend(uses);
+    alias.rename(slot.operand, w);
+}
+
+/// A step that copies an operand to its place in the result.
+fn copy(alias: &mut Alias<'_>, at: (u32, u32), slot: &Slot, w: ValueId) -> Option<Step> {
+    let step = alias.plan.blocks.get(at.0 as usize)?.steps.get(at.1 as usize)?;
+    let name = step.name.clone();
+    let (buffer, root) = (alias.buffer(w), alias.root(w));
+    let Value { name: of, dtype, dims, .. } = alias.value(slot.operand)?.clone();
+    let place = Place { buffer, offset: slot.offset, strides: slot.strides };
+    let target = ValueId(alias.plan.values.len() as u32);
+    alias.plan.values.push(Value { name: of, dtype, dims, place, root: Some(root) });
+    alias.members[buffer.index()].push(target);
+    let prim: Primitive<ExprId> = plan::prim::Copy {}.into();
+    let (reads, writes) = (vec![Some(slot.operand)], vec![Some(target)]);
+    let action = Action::Run { prim, reads, writes, workspace: None, defines: Vec::new() };
+    Some(Step { name, action, capture: Capture::Safe {} })
+}
