@@ -11,12 +11,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Sigmoid", |cx, n| single(cx, n, MapOp::Sigmoid)),
     op("Softplus", |cx, n| single(cx, n, MapOp::Softplus)),
     op("HardSwish", |cx, n| single(cx, n, MapOp::HardSwish)),
-    op("LeakyRelu", |cx, n| written(cx, n, leaky_relu)),
+    op("LeakyRelu", leaky_relu),
     op("Elu", |cx, n| written(cx, n, elu)),
     op("Selu", |cx, n| written(cx, n, selu)),
     op("Celu", |cx, n| written(cx, n, celu)),
     op("Softsign", |cx, n| written(cx, n, softsign)),
-    op("HardSigmoid", |cx, n| written(cx, n, hard_sigmoid)),
+    op("HardSigmoid", hard_sigmoid),
     op("Mish", |cx, n| written(cx, n, mish)),
     op("Swish", |cx, n| written(cx, n, swish)),
     op("ThresholdedRelu", |cx, n| written(cx, n, thresholded_relu)),
@@ -45,8 +45,9 @@ fn written(cx: &mut Cx<'_>, node: &Node, f: fn(&Node, &mut Program, Reg) -> Resu
     Ok(vec![unary_program(&mut cx.b, x, |p, r| f(node, p, r))?.into()])
 }
 
-fn leaky_relu(node: &Node, p: &mut Program, x: Reg) -> Result<Reg, Problem> {
-    p.with(MapOp::Prelu, x, node.float_or("alpha", 0.01)?.into())
+fn leaky_relu(cx: &mut Cx<'_>, node: &Node) -> Lowered {
+    let x = cx.input(node, 0)?;
+    Ok(vec![cx.b.binary_scalar(MapOp::Prelu, x, node.float_or("alpha", 0.01)?.into())?.into()])
 }
 
 /// `scale * (exp(x) - 1)`.
@@ -86,10 +87,14 @@ fn softsign(_: &Node, p: &mut Program, x: Reg) -> Result<Reg, Problem> {
     Ok(p.two(MapOp::Div, x, by))
 }
 
-fn hard_sigmoid(node: &Node, p: &mut Program, x: Reg) -> Result<Reg, Problem> {
-    let y = p.with(MapOp::Mul, x, node.float_or("alpha", 0.2)?.into())?;
-    let y = p.with(MapOp::Add, y, node.float_or("beta", 0.5)?.into())?;
-    p.clip(y, 0.0, 1.0)
+/// `min(max(alpha * x + beta, 0), 1)` in three nodes: the first two can go into the product that comes before.
+fn hard_sigmoid(cx: &mut Cx<'_>, node: &Node) -> Lowered {
+    let x = cx.input(node, 0)?;
+    let y = cx.b.binary_scalar(MapOp::Mul, x, node.float_or("alpha", 0.2)?.into())?;
+    let y = cx.b.binary_scalar(MapOp::Add, y, node.float_or("beta", 0.5)?.into())?;
+    let dtype = cx.b.dtype(y);
+    let (low, high) = (cx.b.scalar(dtype, 0.0)?, cx.b.scalar(dtype, 1.0)?);
+    Ok(vec![cx.b.map(MapOp::Clip, dtype, dtype, &[y, low, high])?.into()])
 }
 
 fn mish(_: &Node, p: &mut Program, x: Reg) -> Result<Reg, Problem> {
