@@ -16,6 +16,7 @@ pub(super) fn lower<'m>(cx: &mut Cx<'m>, node: &'m Node) -> Option<Lowered> {
         "Scan" if node.opset < 9 => Some(repeat::lower_batched_scan(cx, node)),
         "Scan" => Some(repeat::lower_scan(cx, node)),
         "SequenceMap" => Some(sequence_map(cx, node)),
+        "ai.onnx.preview::FlexAttention" => Some(super::attention::flex(cx, node)),
         _ => None,
     }
 }

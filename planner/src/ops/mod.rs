@@ -14,6 +14,7 @@ mod conv;
 mod gather;
 mod generate;
 mod image;
+mod loss;
 mod math;
 mod matmul;
 mod norm;
@@ -28,6 +29,7 @@ mod shape;
 mod signal;
 mod slice;
 mod text;
+mod training;
 
 pub use lower::{Cx, Found};
 pub use value::{Strings, Val, dtype_of};
@@ -63,6 +65,7 @@ const FAMILY_TABLES: &[&[Operator]] = &[
     gather::OPERATORS,
     generate::OPERATORS,
     image::OPERATORS,
+    loss::OPERATORS,
     math::OPERATORS,
     matmul::OPERATORS,
     norm::OPERATORS,
@@ -76,6 +79,7 @@ const FAMILY_TABLES: &[&[Operator]] = &[
     signal::OPERATORS,
     slice::OPERATORS,
     text::OPERATORS,
+    training::OPERATORS,
 ];
 
 /// Every supported operator, in the order of their names.

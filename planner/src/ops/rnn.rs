@@ -8,6 +8,7 @@ use plan::{DType, ExprId, List, prim::*};
 pub(super) const OPERATORS: &[Operator] = &[
     op("RNN", |cx, n| recurrent(cx, n, RnnKind::Rnn)),
     op("GRU", |cx, n| recurrent(cx, n, RnnKind::Gru { linear_before_reset: n.flag("linear_before_reset", false)? })),
+    op("com.microsoft::DynamicQuantizeLSTM", quantized_lstm),
     op("LSTM", |cx, n| recurrent(cx, n, RnnKind::Lstm { input_forget: n.flag("input_forget", false)? })),
 ];
 
@@ -36,6 +37,41 @@ fn recurrent(cx: &mut Cx<'_>, node: &Node, kind: RnnKind) -> Lowered {
     }
     let operands = Operands { x: cx.input(node, 0)?, w: cx.input(node, 1)?, r: cx.input(node, 2)?, rest };
     layer(cx, node, kind, operands)
+}
+
+/// An LSTM with weights of 8 bits, stored `[d, input, 4 * hidden]`. They are widened while planning, and the layer computes in
+/// f32: its inputs lose nothing to quantisation.
+fn quantized_lstm(cx: &mut Cx<'_>, node: &Node) -> Lowered {
+    let x = cx.input(node, 0)?;
+    let mut weights = [x; 2];
+    for (i, to) in weights.iter_mut().enumerate() {
+        let stored = cx.input(node, 1 + i)?;
+        let (scale, zero) = (cx.input(node, 8 + 2 * i)?, cx.opt(node, 9 + 2 * i)?);
+        let mut wide = cx.b.cast(stored, DType::F32)?;
+        if let Some(zero) = zero {
+            let zero = cx.b.cast(zero, DType::F32)?;
+            let zero = per_direction(cx, zero)?;
+            wide = cx.b.binary(MapOp::Sub, wide, zero)?;
+        }
+        let scale = per_direction(cx, scale)?;
+        wide = cx.b.binary(MapOp::Mul, wide, scale)?;
+        *to = cx.b.permute(wide, &[0, 2, 1])?;
+    }
+    let mut rest = [None; 5];
+    for (i, r) in rest.iter_mut().enumerate() {
+        *r = cx.opt(node, 3 + i)?;
+    }
+    let kind = RnnKind::Lstm { input_forget: node.flag("input_forget", false)? };
+    layer(cx, node, kind, Operands { x, w: weights[0], r: weights[1], rest })
+}
+
+/// A parameter of each direction, or of each direction's gate rows, broadcast to `[d, input, rows]`.
+fn per_direction(cx: &mut Cx<'_>, v: V) -> Result<V, Problem> {
+    match cx.b.rank(v) {
+        1 => cx.b.unsqueeze(v, &[1, 2]),
+        2 => cx.b.unsqueeze(v, &[1]),
+        _ => Err(Problem::new(format!("a parameter of quantisation {}", cx.b.describe(v)))),
+    }
 }
 
 /// The layer that a node's attributes describe.
