@@ -52,7 +52,7 @@ pub fn device(common: &Common) -> Result<runtime::device::Placement, Failure> {
     runtime::device::resolve(common.device, common.allow_fallback).map_err(|e| Failure::Refused(e.to_string()))
 }
 
-/// What the checker says of a plan.
-pub fn checked(_plan: &plan::Plan) -> Result<(), String> {
-    Ok(())
+/// Whether the checker accepts a plan; else the step and the value that are wrong.
+pub fn checked(plan: &plan::Plan) -> Result<checker::Report, String> {
+    checker::check(plan, &checker::Points::default()).map_err(|e| format!("the checker rejects the plan: {e}"))
 }
