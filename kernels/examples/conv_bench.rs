@@ -6,7 +6,6 @@
 use kernels::{Call, Dst, Isa, Meta, Src, execute, workspace};
 use plan::prim::{Activation, ActivationKind, Conv, ConvLayout, DataLayout};
 use plan::{DType, List};
-use std::time::Instant;
 
 /// Name, input channels, output channels, groups, input extents, kernel, strides, padding.
 type Shape = (&'static str, usize, usize, usize, &'static [usize], &'static [usize], &'static [u32], &'static [usize]);
@@ -40,16 +39,34 @@ fn numbers(len: usize) -> Vec<f32> {
     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 23) as f32 - 1.0).collect()
 }
 
-fn fastest(mut f: impl FnMut()) -> f64 {
-    let (mut best, start) = (f64::INFINITY, Instant::now());
-    while start.elapsed().as_millis() < 150 {
-        let at = Instant::now();
-        let mut runs = 0;
-        while runs < 3 || at.elapsed().as_micros() < 300 {
-            f();
-            runs += 1;
+/// Seconds that this thread has run: what others do on the same processor does not count.
+fn thread_time() -> f64 {
+    #[cfg(target_os = "linux")]
+    {
+        let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the structure is there to be written.
+        if unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) } == 0 {
+            return t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9;
         }
-        best = best.min(at.elapsed().as_secs_f64() / f64::from(runs));
+    }
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+fn fastest(mut f: impl FnMut()) -> f64 {
+    let (mut best, start) = (f64::INFINITY, thread_time());
+    while thread_time() - start < 0.08 {
+        let at = thread_time();
+        let mut runs = 0;
+        loop {
+            for _ in 0..16 {
+                f();
+            }
+            runs += 16;
+            if thread_time() - at > 2e-4 {
+                break;
+            }
+        }
+        best = best.min((thread_time() - at) / f64::from(runs));
     }
     best
 }
@@ -61,7 +78,7 @@ fn peak(isa: Isa) -> f64 {
         use std::arch::x86_64::*;
         #[target_feature(enable = "avx512f")]
         fn wide(n: usize) -> f32 {
-            let mut sums = [_mm512_set1_ps(1.0); 16];
+            let mut sums: [_; 16] = core::array::from_fn(|i| _mm512_set1_ps(i as f32));
             let x = _mm512_set1_ps(std::hint::black_box(0.5));
             for _ in 0..n {
                 for s in &mut sums {
@@ -72,7 +89,7 @@ fn peak(isa: Isa) -> f64 {
         }
         #[target_feature(enable = "avx2,fma")]
         fn narrow(n: usize) -> f32 {
-            let mut sums = [_mm256_set1_ps(1.0); 12];
+            let mut sums: [_; 12] = core::array::from_fn(|i| _mm256_set1_ps(i as f32));
             let x = _mm256_set1_ps(std::hint::black_box(0.5));
             for _ in 0..n {
                 for s in &mut sums {

@@ -198,15 +198,18 @@ unsafe fn term<S: Simd, const T: usize, const NV: usize>(
 pub(super) struct Kernels {
     /// Lanes of a vector.
     pub lanes: usize,
-    /// For 1, 2 and 3 vectors of pixels: channels of a tile, its kernel, and one for half as many channels.
-    pub pixels: [(usize, Kernel, Kernel); 3],
+    /// For 1, 2, … vectors of pixels: numbers of channels, ascending, with a kernel for each.
+    ///
+    /// The one that is chosen for the channels left in a panel (the first that is large enough, else the last) never reaches
+    /// beyond the panel.
+    pub pixels: &'static [&'static [(usize, Kernel)]],
     /// For 1, 2, … pixels and 16 channels.
     pub channels: &'static [Kernel],
 }
 
 macro_rules! kernels {
     ($(#[$feature:meta])* $name:ident, $simd:ty, lanes: $lanes:literal, vectors: $nv:literal,
-        pixels: [$(($mr:literal, $half:literal, $pv:literal)),*], channels: [$(($t:literal, $ku:literal)),*]) => {
+        pixels: [$($pv:literal: [$($mr:literal),*]),*], channels: [$(($t:literal, $ku:literal)),*]) => {
         mod $name {
             use super::*;
 
@@ -227,7 +230,7 @@ macro_rules! kernels {
 
             pub(super) const KERNELS: Kernels = Kernels {
                 lanes: $lanes,
-                pixels: [$(($mr, by_pixels::<$mr, $pv>, by_pixels::<$half, $pv>)),*],
+                pixels: &[$(&[$(($mr, by_pixels::<$mr, $pv>)),*]),*],
                 channels: &[$(by_channels::<$t, $ku>),*],
             };
         }
@@ -236,14 +239,14 @@ macro_rules! kernels {
 
 #[cfg(target_arch = "x86_64")]
 kernels!(#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")] avx512, Avx512, lanes: 16, vectors: 1,
-    pixels: [(8, 4, 1), (8, 4, 2), (8, 4, 3)],
+    pixels: [1: [4, 8], 2: [4, 8], 3: [4, 8]],
     channels: [(1, 8), (2, 4), (3, 3), (4, 2), (5, 2), (6, 2), (7, 1), (8, 1)]);
 #[cfg(target_arch = "x86_64")]
 kernels!(#[target_feature(enable = "avx2,fma,f16c")] avx2, Avx2, lanes: 8, vectors: 2,
-    pixels: [(8, 4, 1), (4, 2, 2), (4, 2, 3)],
+    pixels: [1: [4, 8], 2: [2, 4, 6]],
     channels: [(1, 4), (2, 2), (3, 1), (4, 1)]);
 kernels!(portable, Portable, lanes: 8, vectors: 2,
-    pixels: [(4, 2, 1), (2, 1, 2), (2, 1, 3)],
+    pixels: [1: [2, 4], 2: [2]],
     channels: [(1, 1), (2, 1)]);
 
 /// The kernels of an instruction set.

@@ -17,14 +17,8 @@ const BLOCK: usize = 1 << 16;
 
 /// Floats of workspace for this many terms and pixels; never shrinks when either grows.
 pub(super) fn workspace(terms: usize, pixels: usize) -> usize {
-    // Rows are padded to whole cache lines, and by one more line (`row_of`).
-    pixels.next_multiple_of(16).saturating_add(16).saturating_mul(terms.min(TERMS)).min(BLOCK)
-}
-
-/// Distance between rows of that many pixels: an odd number of cache lines, so that rows do not meet in one set of the cache.
-fn row_of(pixels: usize) -> usize {
-    let lines = pixels.div_ceil(16);
-    (lines | 1) * 16
+    // The last tile is padded to whole cache lines.
+    pixels.next_multiple_of(16).saturating_mul(terms.min(TERMS)).min(BLOCK)
 }
 
 /// The operands.
@@ -58,11 +52,11 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
         ActivationKind::Clip => (Some((job.activation.alpha, job.activation.beta)), false),
         _ => (None, true),
     };
-    // As many pixels as fit with their padding, in whole tiles.
+    // As many pixels as fit, in whole tiles.
     let parts = terms.div_ceil(TERMS).max(1);
     let part = terms.div_ceil(parts).max(1);
-    let tile = 3 * kernels.lanes;
-    let stretch = ((BLOCK / part).saturating_sub(16) / tile * tile).max(tile);
+    let tile = kernels.pixels.len() * kernels.lanes;
+    let stretch = (BLOCK / part / tile * tile).max(tile);
     for n in 0..job.y.batch {
         for group in 0..job.group {
             let x = o.x[job.x.at(n, group * channels, [0; 3])..].as_ptr();
@@ -84,15 +78,14 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
             };
             for first in (0..pixels).step_by(stretch) {
                 let end = pixels.min(first + stretch);
-                let row = row_of(end - first);
                 for i in 0..parts {
-                    let range = (i * part, terms.min((i + 1) * part));
-                    let columns = Columns { windows: &windows, x, channels, terms: range, pixels: (first, end), row };
-                    // SAFETY: `Job` found the data as large as its windows say; there are at most `part` terms, and rows of
-                    // at most `row` elements, which the workspace holds.
+                    let terms = (i * part, terms.min((i + 1) * part));
+                    let columns = Columns { windows: &windows, x, channels, terms, pixels: (first, end), tile };
+                    // SAFETY: `Job` found the data as large as its windows say, and the workspace holds `part` terms of
+                    // `stretch` pixels (or of all, padded).
                     unsafe {
                         columns::fill(o.isa, &columns, o.workspace.as_mut_ptr());
-                        strip.multiply(range, (first, end), o.workspace.as_ptr(), row);
+                        strip.multiply(&columns, o.workspace.as_ptr());
                     }
                 }
                 if activate {
@@ -124,47 +117,48 @@ struct Strip {
 }
 
 impl Strip {
-    /// Multiplies all panels by a stretch of pixels and terms, laid out in rows at `data`.
+    /// Multiplies all panels by a stretch of pixels and terms, laid out in tiles at `data`.
     ///
     /// # Safety
-    /// The pointers are valid for all the channels, terms and pixels, and `data` for the rows.
-    unsafe fn multiply(&self, terms: (usize, usize), pixels: (usize, usize), data: *const f32, row: usize) {
-        let (count, last) = (pixels.1 - pixels.0, terms.1 == self.terms);
+    /// The pointers are valid for all the channels, terms and pixels, and `data` for the tiles.
+    unsafe fn multiply(&self, columns: &Columns<'_>, data: *const f32) {
+        let (terms, pixels) = (columns.terms, columns.pixels);
+        let count = pixels.1 - pixels.0;
         for panel in (0..self.m).step_by(PANEL) {
-            let rows = PANEL.min(self.m - panel);
-            let c = self.c.wrapping_add(panel * self.c_row + pixels.0);
+            let first = panel * self.c_row + pixels.0;
+            let c = self.c.wrapping_add(first);
             let null = core::ptr::null();
             let (add, bias) = match terms.0 {
                 0 if self.residual.is_null() => (null, self.bias),
-                0 => (self.residual.wrapping_add(panel * self.c_row + pixels.0), self.bias),
+                0 => (self.residual.wrapping_add(first), self.bias),
                 _ => (c.cast_const(), null),
             };
             let tile = Tile {
                 terms: terms.1 - terms.0,
                 weights: self.weights.wrapping_add((panel * self.terms) + terms.0 * PANEL),
                 data,
-                data_row: row,
+                data_row: 0,
                 c,
                 c_row: self.c_row,
-                rows,
+                rows: PANEL.min(self.m - panel),
                 cols: 0,
                 add,
                 bias: if bias.is_null() { null } else { bias.wrapping_add(panel) },
-                clip: if last { self.clip } else { None },
+                clip: if terms.1 == self.terms { self.clip } else { None },
             };
-            let mut at = 0;
-            while at < count {
-                let (tile, cols) = (self.at(&tile, at), count - at);
-                // SAFETY: passed on to the caller; a panel has 16 channels, and rows go on to a multiple of 16 pixels.
-                at += unsafe { self.tile(tile, cols) };
+            for (i, start) in (0..count).step_by(columns.tile).enumerate() {
+                let data = data.wrapping_add(columns.start(i));
+                let tile = Tile { data, data_row: columns.width(i), ..tile };
+                let end = count.min(start + columns.tile);
+                let mut at = start;
+                while at < end {
+                    let add = if add.is_null() { add } else { add.wrapping_add(at) };
+                    let (data, c) = (tile.data.wrapping_add(at - start), c.wrapping_add(at));
+                    // SAFETY: passed on to the caller; a panel has 16 channels, and tiles have a multiple of 16 pixels.
+                    at += unsafe { self.tile(Tile { data, c, add, ..tile }, end - at) };
+                }
             }
         }
-    }
-
-    /// The tile `pixels` further on.
-    fn at(&self, tile: &Tile, pixels: usize) -> Tile {
-        let add = if tile.add.is_null() { tile.add } else { tile.add.wrapping_add(pixels) };
-        Tile { data: tile.data.wrapping_add(pixels), c: tile.c.wrapping_add(pixels), add, ..*tile }
     }
 
     /// Computes all the channels of a panel for the first of `left` pixels, and says for how many.
@@ -176,7 +170,8 @@ impl Strip {
         let lanes = self.kernels.lanes;
         let (whole, rest) = (left / lanes, left % lanes);
         // What is left after whole vectors goes channel by channel if it is little, else as one more vector.
-        let vectors = if whole < 3 && rest > self.kernels.channels.len() { whole + 1 } else { whole.min(3) };
+        let most = self.kernels.pixels.len();
+        let vectors = if whole < most && rest > self.kernels.channels.len() { whole + 1 } else { whole.min(most) };
         if vectors == 0 {
             if let Some(kernel) = rest.checked_sub(1).and_then(|i| self.kernels.channels.get(i)) {
                 // SAFETY: passed on to the caller.
@@ -185,15 +180,16 @@ impl Strip {
             return rest;
         }
         let cols = left.min(vectors * lanes);
-        let (step, kernel, half) = self.kernels.pixels[vectors - 1];
-        for row in (0..tile.rows).step_by(step) {
-            let rows = step.min(tile.rows - row);
+        let (sizes, mut row) = (self.kernels.pixels[vectors - 1], 0);
+        while row < tile.rows {
+            let left = tile.rows - row;
+            let Some((step, kernel)) = sizes.iter().find(|(size, _)| *size >= left).or(sizes.last()) else { break };
             let add = if tile.add.is_null() { tile.add } else { tile.add.wrapping_add(row * tile.c_row) };
             let bias = if tile.bias.is_null() { tile.bias } else { tile.bias.wrapping_add(row) };
             let (weights, c) = (tile.weights.wrapping_add(row), tile.c.wrapping_add(row * tile.c_row));
-            let part = Tile { weights, c, rows, cols, add, bias, ..tile };
             // SAFETY: passed on to the caller.
-            unsafe { if rows > step / 2 { kernel(&part) } else { half(&part) } };
+            unsafe { kernel(&Tile { weights, c, rows: left.min(*step), cols, add, bias, ..tile }) };
+            row += step;
         }
         cols
     }
