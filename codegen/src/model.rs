@@ -329,7 +329,7 @@ impl<'p> Generator<'p> {
         if self.outputs.is_empty() {
             out.line("Ok(Outputs)");
         } else {
-            out.line("let arena: &[u8] = frame.into_arena();");
+            out.line("let arena = self.arena.bytes();");
             out.open("Ok(Outputs {");
             for (field, id, name) in &self.outputs {
                 let place = operands.reference_for(self.plan, &self.exprs, *id, name)?;

@@ -266,12 +266,6 @@ impl<'a> Frame<'a> {
         let bytes = self.bytes(operand)?;
         bytes.try_into().map(i64::from_ne_bytes).map_err(|_| Fault::Shape("a trip count is one i64"))
     }
-
-    /// The arena, when the run is over.
-    pub fn into_arena(self) -> &'a mut [u8] {
-        // SAFETY: the frame was made from this slice, borrowed for `'a`, and no view of it outlives a call.
-        unsafe { core::slice::from_raw_parts_mut(self.arena.as_ptr(), self.arena_len) }
-    }
 }
 
 /// Whether a span overlaps the bytes `low..high` of the same memory.
