@@ -14,6 +14,7 @@
 mod alias;
 mod concat;
 mod exprs;
+mod known;
 mod lives;
 pub mod pack;
 mod poly;

@@ -37,6 +37,7 @@ pub fn finish(plan: &mut Plan, tree: &Tree, options: &Options) -> Result<(), Err
     plan.certificate.persist_bytes = sum(persist.map(|(i, _)| size(plan, i)))?;
     place(plan, &lives, &timeline, options)?;
     eager(plan, &lives);
+    super::known::settle(plan, tree);
     plan.certificate.eager_peak_bytes = eager_peak(plan, tree)?;
     plan.certificate.order_bound_bytes = order_bound(plan)?;
     pins(plan, &lives, tree);
@@ -103,8 +104,8 @@ fn eager_peak(plan: &Plan, tree: &Tree) -> Result<u64, Error> {
             delta[free.map_or(n + 1, |f| f as usize + 1).min(n + 1)] -= i128::from(bytes);
         }
         let (mut live, mut peak) = (0i128, 0i128);
-        for i in 0..=n {
-            live += delta[i];
+        for (i, change) in delta.iter().take(n + 1).enumerate() {
+            live += change;
             let inner = block.steps.get(i).into_iter().flat_map(bodies).flatten();
             let inner = inner.map(|c| peaks.get(c.index()).copied().unwrap_or(0)).max().unwrap_or(0);
             peak = peak.max(live + i128::from(inner));

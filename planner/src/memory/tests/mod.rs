@@ -2,4 +2,5 @@
 
 mod build;
 mod fixtures;
+mod mutations;
 mod random;
