@@ -8,7 +8,7 @@ use super::columns::{self, Columns};
 use super::micro::{self, Kernels, Tile};
 use super::{Job, PANEL, Residual};
 use crate::{Fault, Isa, activation};
-use plan::prim::ActivationKind;
+use plan::prim::{Activation, ActivationKind};
 
 /// The most terms taken at once: 16 channels' weights of them stay in the first cache.
 const TERMS: usize = 384;
@@ -33,6 +33,16 @@ pub(super) struct Operands<'a> {
     pub workspace: &'a mut [f32],
 }
 
+/// The limits that stand for an activation, and whether there is more to it than limits.
+pub(super) fn clip_of(activation: &Activation) -> (Option<(f32, f32)>, bool) {
+    match activation.kind {
+        ActivationKind::Identity => (None, false),
+        ActivationKind::Relu => (Some((0.0, f32::INFINITY)), false),
+        ActivationKind::Clip => (Some((activation.alpha, activation.beta)), false),
+        _ => (None, true),
+    }
+}
+
 /// Channels-first convolution.
 ///
 /// # Errors
@@ -46,12 +56,7 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
         return Err(Fault::Workspace { needed: needed * 4, given: o.workspace.len() * 4 });
     }
     let kernels = micro::kernels(o.isa);
-    let (clip, activate) = match job.activation.kind {
-        ActivationKind::Identity => (None, false),
-        ActivationKind::Relu => (Some((0.0, f32::INFINITY)), false),
-        ActivationKind::Clip => (Some((job.activation.alpha, job.activation.beta)), false),
-        _ => (None, true),
-    };
+    let (clip, activate) = clip_of(&job.activation);
     // As many pixels as fit, in whole tiles.
     let parts = terms.div_ceil(TERMS).max(1);
     let part = terms.div_ceil(parts).max(1);
