@@ -82,7 +82,8 @@ fn defines(step: &Step, certain: &[BTreeSet<SymbolId>]) -> Vec<SymbolId> {
     }
 }
 
-fn found_symbols(plan: &Plan, exprs: &Exprs, e: ExprId) -> BTreeSet<SymbolId> {
+/// The symbols in an expression that only a step of the run defines.
+pub fn found_symbols(plan: &Plan, exprs: &Exprs, e: ExprId) -> BTreeSet<SymbolId> {
     let (mut seen, mut open, mut symbols) = (BTreeSet::new(), vec![e], BTreeSet::new());
     while let Some(e) = open.pop() {
         if !exprs.is_found(e) || !seen.insert(e) {

@@ -16,6 +16,7 @@ mod concat;
 mod exprs;
 mod known;
 mod lives;
+mod order;
 pub mod pack;
 mod poly;
 mod schedule;
@@ -78,9 +79,13 @@ pub fn optimise(plan: &mut Plan, options: &Options) -> Result<(), Error> {
     if !plan.align.is_power_of_two() {
         return Err(Error::Align(plan.align));
     }
-    let tree = tree::Tree::new(plan)?;
+    tree::Tree::new(plan)?;
     views::name_roots(plan)?;
     plan.certificate.naive_bytes = schedule::naive_bytes(plan)?;
+    if options.reorder {
+        order::improve(plan, options.in_place)?;
+    }
+    let tree = tree::Tree::new(plan)?;
     if options.in_place {
         alias::merge(plan, &tree);
     }

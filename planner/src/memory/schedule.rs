@@ -44,7 +44,8 @@ pub fn finish(plan: &mut Plan, tree: &Tree, options: &Options) -> Result<(), Err
     Ok(())
 }
 
-fn place(plan: &mut Plan, lives: &[Option<Life>], timeline: &Timeline, options: &Options) -> Result<(), Error> {
+/// The buffers of the arena, and what is to be packed for them.
+fn items(plan: &Plan, lives: &[Option<Life>], timeline: &Timeline) -> Result<(Vec<usize>, Vec<Item>), Error> {
     let (mut owners, mut items) = (Vec::new(), Vec::new());
     for (i, buffer) in plan.buffers.iter().enumerate().filter(|(_, b)| in_arena(b.class)) {
         let (start, end) = match lives.get(i).copied().flatten() {
@@ -56,6 +57,26 @@ fn place(plan: &mut Plan, lives: &[Option<Life>], timeline: &Timeline, options: 
         items.push(Item { size: size(plan, i)?, align: plan.align, start, end, fixed: None });
     }
     sum(items.iter().map(|i| Ok(i.size)))?;
+    Ok((owners, items))
+}
+
+/// The most bytes live at once.
+pub fn peak(plan: &Plan, lives: &[Option<Life>], timeline: &Timeline) -> Result<u64, Error> {
+    let (_, items) = items(plan, lives, timeline)?;
+    let mut delta = vec![0i128; timeline.end as usize + 1];
+    for item in items {
+        delta[item.start as usize] += i128::from(item.size);
+        delta[item.end as usize] -= i128::from(item.size);
+    }
+    let live = delta.iter().scan(0i128, |live, d| {
+        *live += d;
+        Some(*live)
+    });
+    u64::try_from(live.max().unwrap_or(0)).map_err(|_| Error::TooLarge)
+}
+
+fn place(plan: &mut Plan, lives: &[Option<Life>], timeline: &Timeline, options: &Options) -> Result<(), Error> {
+    let (owners, items) = items(plan, lives, timeline)?;
     let packing = pack(&items, options.pack_budget);
     for (owner, offset) in owners.iter().zip(&packing.offsets) {
         if let Some(buffer) = plan.buffers.get_mut(*owner) {

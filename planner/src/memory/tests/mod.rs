@@ -4,3 +4,4 @@ mod build;
 mod fixtures;
 mod mutations;
 mod random;
+mod scale;
