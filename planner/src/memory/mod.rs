@@ -39,7 +39,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { pack_budget: 200_000, reorder: true, in_place: true }
+        Options { pack_budget: 50_000, reorder: true, in_place: true }
     }
 }
 
