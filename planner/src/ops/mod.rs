@@ -10,6 +10,7 @@ mod window;
 
 mod activation;
 mod attention;
+mod contrib;
 mod conv;
 mod gather;
 mod generate;
@@ -61,6 +62,7 @@ const FAMILY_TABLES: &[&[Operator]] = &[
     control::OPERATORS,
     activation::OPERATORS,
     attention::OPERATORS,
+    contrib::OPERATORS,
     conv::OPERATORS,
     gather::OPERATORS,
     generate::OPERATORS,
