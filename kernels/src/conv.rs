@@ -1,11 +1,13 @@
 //! Convolution: validation and choice of kernel.
 //!
-//! * [`reference`](self::reference): any type and layout, weights as they are;
-//! * `panels`: f32, weights in panels of 16 output channels, data channels-first or channels-last;
-//! * `depthwise`: f32, one input and one output channel for each group.
+//! * `reference`: any type and layout, weights as they are;
+//! * `panels` (with `columns` and `micro`): f32, channels-first, weights in panels of 16 output channels;
+//! * `depthwise`: f32, channels-first, one input channel for each group, weights as they are;
+//! * `last`: f32, channels-last, packed weights.
 
 mod columns;
 mod depthwise;
+mod last;
 mod micro;
 mod panels;
 mod reference;
@@ -73,6 +75,7 @@ impl Job {
     fn workspace(&self, p: &Conv<i64>, dtype: DType) -> usize {
         let terms = self.channels_per_group() * self.windows.taps_per_window();
         match (p.weights, p.data) {
+            (ConvLayout::Panels16, DataLayout::ChannelsLast) => last::workspace(self),
             (ConvLayout::Panels16, DataLayout::ChannelsFirst) => panels::workspace(terms, self.windows.output_plane()),
             (ConvLayout::Plain, _) if dtype == DType::F32 && self.is_depthwise(p) => depthwise::workspace(self),
             _ => 0,
@@ -133,7 +136,10 @@ pub fn conv(p: &Conv<i64>, call: &mut Call<'_, '_>) -> Result<(), Fault> {
         return Ok(());
     }
     match (p.weights, x.dtype()) {
-        (ConvLayout::Panels16, DType::F32) => fast(&job, p, call, &x, &w, &mut y),
+        (ConvLayout::Depthwise16, _) if p.data == DataLayout::ChannelsFirst => {
+            Err(Fault::Unsupported("these weights with channels-first data"))
+        }
+        (ConvLayout::Panels16 | ConvLayout::Depthwise16, DType::F32) => fast(&job, p, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F32) if job.is_depthwise(p) => fast(&job, p, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F32) => plain::<f32>(&job, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F64) => plain::<f64>(&job, call, &x, &w, &mut y),
@@ -195,7 +201,11 @@ fn fast(
     match (p.data, p.weights) {
         (DataLayout::ChannelsFirst, ConvLayout::Plain) => depthwise::channels_first(job, &mut operands),
         (DataLayout::ChannelsFirst, _) => panels::channels_first(job, &mut operands),
-        (DataLayout::ChannelsLast, _) => Err(Fault::Unsupported("channels-last convolution with packed weights")),
+        (DataLayout::ChannelsLast, ConvLayout::Depthwise16) => {
+            last::depthwise(job, &mut operands);
+            Ok(())
+        }
+        (DataLayout::ChannelsLast, _) => last::panels(job, &mut operands),
     }
 }
 

@@ -15,6 +15,9 @@ const TERMS: usize = 384;
 /// Elements of data laid out at once (256 KiB): they stay in the second cache.
 const BLOCK: usize = 1 << 16;
 
+/// With fewer terms than this, broadcasting pixels does not repay the scattered stores.
+const FEW_TERMS: usize = 32;
+
 /// Floats of workspace for this many terms and pixels; never shrinks when either grows.
 pub(super) fn workspace(terms: usize, pixels: usize) -> usize {
     // The last tile is padded to whole cache lines.
@@ -176,7 +179,8 @@ impl Strip {
         let (whole, rest) = (left / lanes, left % lanes);
         // What is left after whole vectors goes channel by channel if it is little, else as one more vector.
         let most = self.kernels.pixels.len();
-        let vectors = if whole < most && rest > self.kernels.channels.len() { whole + 1 } else { whole.min(most) };
+        let little = rest <= self.kernels.channels.len() && tile.terms >= FEW_TERMS;
+        let vectors = if whole < most && rest > 0 && !little { whole + 1 } else { whole.min(most) };
         if vectors == 0 {
             if let Some(kernel) = rest.checked_sub(1).and_then(|i| self.kernels.channels.get(i)) {
                 // SAFETY: passed on to the caller.

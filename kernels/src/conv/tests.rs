@@ -257,16 +257,33 @@ fn try_panels(case: &Case, numbers: &mut Numbers) {
     let r = case.residual.then_some(&residual[..]);
     let mut p = case.params();
     p.weights = ConvLayout::Panels16;
-    for isa in isas() {
-        for in_place in [false, true] {
-            let y = run(&p, isa, in_place, (&x, &x_dims), (&packed, &packed_dims), bias, r, &y_dims);
+    for (isa, in_place) in isas().into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
+        let y = run(&p, isa, in_place, (&x, &x_dims), (&packed, &packed_dims), bias, r, &y_dims);
+        close(&y, &expected, &(isa, in_place, case));
+    }
+    // Channels-last.
+    let last = |dims: &[usize]| [&dims[..1], &dims[2..], &dims[1..2]].concat();
+    let (x, r) = (to_last(&x, case.batch, c), to_last(&residual, case.batch, m));
+    let (expected, r) = (to_last(&expected, case.batch, m), case.residual.then_some(&r[..]));
+    p.data = DataLayout::ChannelsLast;
+    for (isa, in_place) in isas().into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
+        let w = (&packed[..], &packed_dims[..]);
+        let y = run(&p, isa, in_place, (&x, &last(&x_dims)), w, bias, r, &last(&y_dims));
+        close(&y, &expected, &(isa, in_place, case));
+    }
+    if case.c == 1 && case.m == 1 {
+        let dims = [m.div_ceil(16), case.kernel.iter().product(), 16];
+        let packed = pack(PackKind::ConvDepthwise16, &w, &case.weight_dims(), &dims);
+        p.weights = ConvLayout::Depthwise16;
+        for (isa, in_place) in isas().into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
+            let y = run(&p, isa, in_place, (&x, &last(&x_dims)), (&packed, &dims), bias, r, &last(&y_dims));
             close(&y, &expected, &(isa, in_place, case));
         }
     }
 }
 
 #[test]
-fn panels_channels_first() {
+fn packed_weights() {
     let mut numbers = Numbers::new(4);
     for _ in 0..100 {
         let case = Case::random(&mut numbers);
