@@ -5,6 +5,8 @@
 mod control;
 mod lower;
 mod program;
+#[cfg(test)]
+mod tests;
 mod value;
 mod window;
 
