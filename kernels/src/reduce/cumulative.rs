@@ -40,8 +40,8 @@ pub fn cumulative(p: &Cumulative, call: &mut Call<'_, '_>) -> Result<(), Fault> 
 
 /// In place over one slab of rows of `inner` elements.
 fn run<T: Number>(p: &Cumulative, slab: &mut [T], inner: usize) {
-    let (start, join): (T::Acc, fn(T::Acc, T::Acc) -> T::Acc) =
-        if p.product { (T::ONE, T::mul) } else { (T::ZERO, T::add) };
+    let start = if p.product { T::ONE } else { T::ZERO };
+    let join = if p.product { T::mul } else { T::add };
     let rows = slab.len() / inner;
     let mut column = 0;
     while column < inner {
