@@ -2,7 +2,7 @@
 //!
 //! The result of [`Compress`] is written densely for the count found, whatever the extent it was planned with.
 
-use crate::{Call, Fault, Src, number::Number, number::match_number};
+use crate::{Call, Fault, Src, number::Number, number::match_number, walk::Walk};
 use plan::{
     DType, MAX_RANK,
     prim::{Compress, NonZero},

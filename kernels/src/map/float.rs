@@ -14,13 +14,13 @@ use plan::prim::MapOp;
 #[inline(always)]
 unsafe fn arithmetic_on<S: Simd>(op: MapOp, a: [*const f32; 3], o: *mut f32, n: usize) -> bool {
     macro_rules! one {
-        (|$x:ident| $f:expr) => {
-            lanes1!(S, n, a[0], o, |$x| $f)
+        ($f:expr) => {
+            lanes1::<S>(n, a[0], o, $f)
         };
     }
     macro_rules! two {
-        (|$x:ident, $y:ident| $f:expr) => {
-            lanes2!(S, n, a[0], a[1], o, |$x, $y| $f)
+        ($f:expr) => {
+            lanes2::<S>(n, a[0], a[1], o, $f)
         };
     }
     macro_rules! scalar {

@@ -1,9 +1,9 @@
 //! From a model's file and the command line to a plan that the checker accepts.
 
-use super::Failure;
-use super::args::{Common, FixArg};
+use super::args::{Common, FixArg, Mode, Word, unexpected};
+use super::{Failure, Io};
 use crate::{Fixed, Options, Planned, onnx};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The options of the planner, as the command line gives them.
 pub fn options(common: &Common, model: &Path) -> Result<Options, Failure> {
@@ -29,9 +29,29 @@ pub fn options(common: &Common, model: &Path) -> Result<Options, Failure> {
     })
 }
 
-/// Reads a model.
-pub fn read(path: &Path) -> Result<onnx::Model, Failure> {
-    onnx::read(path).map_err(|e| Failure::Refused(e.to_string()))
+/// Plans the model in a file, checks the plan, and says what the planner warns of.
+pub fn planned(path: &Path, common: &Common, io: &mut Io<'_>) -> Result<Planned, Failure> {
+    let model = onnx::read(path).map_err(|e| Failure::Refused(e.to_string()))?;
+    let planned = crate::plan(model, &options(common, path)?)?;
+    checked(&planned.plan).map_err(Failure::Refused)?;
+    for warning in &planned.warnings {
+        writeln!(io.err, "warning: {warning}")?;
+    }
+    Ok(planned)
+}
+
+/// The one model that a command line names.
+pub fn model(found: &mut Option<PathBuf>, word: Word) -> Result<(), Failure> {
+    match word {
+        Word::Value(path) if found.is_none() => *found = Some(PathBuf::from(path)),
+        other => return Err(unexpected(&other)),
+    }
+    Ok(())
+}
+
+/// That model; an error where none is named.
+pub fn required(found: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    found.ok_or_else(|| Failure::Usage("name a model".to_owned()))
 }
 
 /// The weights file, in memory that kernels like.
@@ -55,4 +75,12 @@ pub fn device(common: &Common) -> Result<runtime::device::Placement, Failure> {
 /// Whether the checker accepts a plan; else the step and the value that are wrong.
 pub fn checked(plan: &plan::Plan) -> Result<checker::Report, String> {
     checker::check(plan, &checker::Points::default()).map_err(|e| format!("the checker rejects the plan: {e}"))
+}
+
+/// How the interpreter lays out memory.
+pub fn mode(common: &Common) -> Result<runtime::interpret::Mode, Failure> {
+    match common.mode {
+        Mode::Static => Ok(runtime::interpret::Mode::Static),
+        Mode::Eager => Err(Failure::Refused("the interpreter has no eager mode".to_owned())),
+    }
 }

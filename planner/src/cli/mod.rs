@@ -5,11 +5,19 @@
 
 mod args;
 mod case;
+mod check;
 mod compare;
 mod element;
+mod emit;
+mod explain;
 mod load;
 mod npy;
+mod pack;
+mod peak;
+mod report;
+mod run;
 mod verify;
+mod words;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -68,7 +76,8 @@ struct Command {
     run: fn(&mut lexopt::Parser, &mut Io<'_>) -> Result<(), Failure>,
 }
 
-const COMMANDS: &[Command] = &[verify::COMMAND];
+const COMMANDS: &[Command] =
+    &[emit::COMMAND, report::COMMAND, check::COMMAND, run::COMMAND, verify::COMMAND, pack::COMMAND, explain::COMMAND];
 
 /// Runs the command that `args` name; the exit status.
 pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write, progress: bool) -> u8 {

@@ -6,7 +6,6 @@
 mod broadcast;
 mod builder;
 mod emit;
-mod fold;
 mod found;
 mod known;
 mod text;

@@ -5,14 +5,11 @@
 mod control;
 mod lower;
 mod program;
-#[cfg(test)]
-mod tests;
 mod value;
 mod window;
 
 mod activation;
 mod attention;
-mod contrib;
 mod conv;
 mod gather;
 mod generate;
@@ -64,7 +61,6 @@ const FAMILY_TABLES: &[&[Operator]] = &[
     control::OPERATORS,
     activation::OPERATORS,
     attention::OPERATORS,
-    contrib::OPERATORS,
     conv::OPERATORS,
     gather::OPERATORS,
     generate::OPERATORS,

@@ -1,18 +1,19 @@
 //! A case through the interpreter.
 
-use super::plans::{Group, plans};
+use super::plans::{Group, inputs, plans};
 use super::{Done, Verdict};
-use crate::cli::args::{Common, Mode};
-use crate::cli::case::{Bad, Case, Data, Set};
+use crate::cli::Failure;
+use crate::cli::args::Common;
+use crate::cli::case::{Bad, Case, Set};
 use crate::cli::compare::{Tensor, Tolerance, compare};
 use crate::cli::load;
 use crate::onnx::{self, Model};
-use runtime::interpret::{self, InputTensor, Interpreter, OutputTensor};
+use runtime::interpret::{InputTensor, Interpreter, OutputTensor};
 
 /// Reads a case, plans it, runs every data set, and compares.
 pub fn case(case: &Case, common: &Common) -> Verdict {
     let (model, sets, tolerance) = read(case)?;
-    let groups = plans(case, &model, &sets, common)?;
+    let groups = plans(&case.model(), &model, &sets, common)?;
     let mut fixed: Vec<String> = groups.iter().flat_map(|g| g.fixed.iter().cloned()).collect();
     fixed.dedup();
     let done = Done { sets: sets.len(), plans: groups.len(), fixed };
@@ -42,10 +43,10 @@ fn serve(model: &Model, sets: &[Set], group: Group, common: &Common, tolerance: 
     load::checked(&group.planned.plan).map_err(Bad::Fail)?;
     let fail = |e: runtime::Error| Bad::Fail(e.to_string());
     let weights = load::weights(&group.planned).map_err(fail)?;
-    let mode = match common.mode {
-        Mode::Static => interpret::Mode::Static,
-        Mode::Eager => return Err(Bad::Unsupported("the interpreter has no eager mode".to_owned())),
-    };
+    let mode = load::mode(common).map_err(|f| match f {
+        Failure::Refused(what) => Bad::Unsupported(what),
+        other => Bad::Fail(format!("{other:?}")),
+    })?;
     let mut interpreter = Interpreter::with_mode(group.planned.plan, weights, mode).map_err(fail)?;
     for index in group.sets {
         let Some(set) = sets.get(index) else { continue };
@@ -82,16 +83,6 @@ fn one(interpreter: &mut Interpreter, model: &Model, set: &Set, tolerance: &Tole
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Bad::Fail(wrong.join("; "))) }
-}
-
-/// The data of a set in the order of the plan's inputs, which leave out what is fixed or a state.
-fn inputs<'s>(plan: &plan::Plan, model: &Model, set: &'s Set) -> Result<Vec<&'s Data>, Bad> {
-    let of = |name: &str| {
-        let i = model.graph.inputs.iter().position(|v| v.name == name)?;
-        set.inputs.get(i)?.as_ref()
-    };
-    let missing = |name: &str| Bad::Fail(format!("the data gives no input `{name}`"));
-    plan.inputs.iter().map(|port| of(&port.name).ok_or_else(|| missing(&port.name))).collect()
 }
 
 /// What a run left under an output's name.

@@ -1,7 +1,7 @@
 //! `planner verify`: runs test cases and compares what comes out.
 
 mod interpret;
-mod plans;
+pub(super) mod plans;
 
 use super::args::{Common, Word, next, number, text, unexpected};
 use super::case::{Bad, Case, find};

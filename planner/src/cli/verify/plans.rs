@@ -2,11 +2,12 @@
 
 use crate::cli::Failure;
 use crate::cli::args::Common;
-use crate::cli::case::{Bad, Case, Set};
+use crate::cli::case::{Bad, Data, Set};
 use crate::cli::load;
 use crate::onnx::{Dim, Model, Type};
 use crate::{DimOption, DimTarget, Error, ErrorKind, Fixed, Options, Planned, plan};
 use ::plan::DType;
+use std::path::Path;
 
 /// A plan and the data sets that it serves.
 pub struct Group {
@@ -24,8 +25,8 @@ const FIXED_ELEMENTS: usize = 1024;
 const FIXED_FLOATS: usize = 16;
 
 /// One plan for all data sets if that can be, else one for each.
-pub fn plans(case: &Case, model: &Model, sets: &[Set], common: &Common) -> Result<Vec<Group>, Bad> {
-    let base = load::options(common, &case.model()).map_err(|f| match f {
+pub fn plans(path: &Path, model: &Model, sets: &[Set], common: &Common) -> Result<Vec<Group>, Bad> {
+    let base = load::options(common, path).map_err(|f| match f {
         Failure::Refused(what) | Failure::Usage(what) => Bad::Fail(what),
         Failure::Help | Failure::Said => Bad::Fail("the options".to_owned()),
     })?;
@@ -172,6 +173,16 @@ fn attempts(candidates: &[(String, usize)]) -> Vec<Vec<(String, usize)>> {
     let mut attempts: Vec<Vec<(String, usize)>> = candidates.iter().map(|c| vec![c.clone()]).collect();
     attempts.extend((2..=candidates.len()).map(|n| candidates.iter().take(n).cloned().collect()));
     attempts
+}
+
+/// The data of a set in the order of the plan's inputs, which leave out what is fixed or a state.
+pub fn inputs<'s>(plan: &::plan::Plan, model: &Model, set: &'s Set) -> Result<Vec<&'s Data>, Bad> {
+    let of = |name: &str| {
+        let i = model.graph.inputs.iter().position(|v| v.name == name)?;
+        set.inputs.get(i)?.as_ref()
+    };
+    let missing = |name: &str| Bad::Fail(format!("the data gives no input `{name}`"));
+    plan.inputs.iter().map(|port| of(&port.name).ok_or_else(|| missing(&port.name))).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,4 @@
 
 mod build;
 mod fixtures;
-mod mutations;
 mod random;
-mod scale;

@@ -1,0 +1,290 @@
+//! `planner report`: the memory of a model.
+
+use super::args::{Common, Word, next, pair, text};
+use super::peak::{Peak, peak};
+use super::{Command, Failure, Io, load, words};
+use crate::Planned;
+use plan::{Action, Class, Plan, SymbolKind, evaluate_all};
+use runtime::device::Placement;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+pub const COMMAND: Command =
+    Command { name: "report", summary: "shows the memory that a model needs", help: HELP, common: true, run };
+
+const HELP: &str = "\
+usage: planner report MODEL [--json] [--at NAME=N …] [options]
+
+Shows the memory of a model by class, the step at which most is live and what is live there, what the model checks when a
+run begins, and what could not share memory. Figures are at the largest extents of the ranges.
+
+  --json                  one JSON object
+  --at NAME=N             the live bound and the step at these extents instead
+";
+
+/// Buffers that are listed.
+const TOP: usize = 10;
+
+/// What the command line says.
+#[derive(Default)]
+struct Args {
+    common: Common,
+    json: bool,
+    at: Vec<(String, String)>,
+}
+
+fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
+    let (mut args, mut model) = (Args::default(), None);
+    while let Some(word) = next(parser)? {
+        if args.common.take(&word, parser)? {
+            continue;
+        }
+        match word {
+            Word::Flag(flag) if flag == "--json" => args.json = true,
+            Word::Flag(flag) if flag == "--at" => args.at.push(pair(&text(parser)?, "--at NAME=N")?),
+            other => load::model(&mut model, other)?,
+        }
+    }
+    let model = load::required(model)?;
+    let placement = load::device(&args.common)?;
+    let planned = load::planned(&model, &args.common, io)?;
+    let found = facts(&planned, &args.at, placement)?;
+    if args.json {
+        writeln!(io.out, "{:#}", found.json(&planned))?;
+    } else {
+        found.print(&planned, io)?;
+    }
+    Ok(())
+}
+
+/// What a report says beyond the plan itself.
+struct Facts {
+    /// Sizes of the buffers, at the plan's alignment.
+    sizes: Vec<u64>,
+    /// Where most is live.
+    peak: Peak,
+    /// The bound that the report shows.
+    bound: u64,
+    hash: String,
+    placement: Placement,
+    /// Steps of each primitive.
+    primitives: BTreeMap<&'static str, usize>,
+}
+
+fn facts(planned: &Planned, at: &[(String, String)], placement: Placement) -> Result<Facts, Failure> {
+    let plan = &planned.plan;
+    let align = |n: u64| n.checked_next_multiple_of(plan.align.max(1)).unwrap_or(u64::MAX);
+    let sizes: Vec<u64> = if at.is_empty() {
+        plan.buffers.iter().map(|b| align(b.max_bytes)).collect()
+    } else {
+        sizes_at(plan, at)?.into_iter().map(align).collect()
+    };
+    let peak = peak(plan, &sizes);
+    let bound = if at.is_empty() { plan.certificate.lower_bound_bytes } else { peak.bytes };
+    let hash = codegen::plan_hash(plan).map_err(|e| Failure::Refused(e.to_string()))?;
+    let mut primitives = BTreeMap::new();
+    for step in plan.blocks.iter().flat_map(|b| &b.steps) {
+        let name = match &step.action {
+            Action::Run { prim, .. } => prim.traits().name,
+            Action::If { .. } => "If",
+            Action::Loop { .. } => "Loop",
+            Action::Define { .. } => continue,
+        };
+        *primitives.entry(name).or_insert(0) += 1;
+    }
+    Ok(Facts { sizes, peak, bound, hash, placement, primitives })
+}
+
+/// The bytes of every buffer where the named symbols have these values and the others their largest.
+fn sizes_at(plan: &Plan, at: &[(String, String)]) -> Result<Vec<u64>, Failure> {
+    let mut values: Vec<i64> = plan.symbols.iter().map(|s| s.hi).collect();
+    for (name, value) in at {
+        let number: i64 =
+            value.parse().map_err(|_| Failure::Usage(format!("--at {name}=N takes a number, not `{value}`")))?;
+        let symbol = plan.symbols.iter().position(|s| s.name == *name && matches!(s.kind, SymbolKind::Input { .. }));
+        let Some((symbol, place)) = symbol.and_then(|i| Some((plan.symbols.get(i)?, values.get_mut(i)?))) else {
+            let names: Vec<&str> = plan.symbols.iter().map(|s| &*s.name).collect();
+            return Err(Failure::Refused(format!("no free dim is named {name}; there are: {}", names.join(", "))));
+        };
+        if !(symbol.lo..=symbol.hi).contains(&number) || (number - symbol.lo) % symbol.step.max(1) != 0 {
+            let range = words::range(symbol.lo, symbol.hi, symbol.step);
+            return Err(Failure::Refused(format!("{name}={number} is not in the range {range}")));
+        }
+        *place = number;
+    }
+    let exprs = evaluate_all(&plan.exprs, |s| values.get(s.index()).copied());
+    let bytes = plan.buffers.iter().map(|b| {
+        let bytes = exprs.get(b.bytes.index()).copied().flatten().and_then(|n| u64::try_from(n).ok());
+        // What the extents do not tell is bounded by its proven maximum.
+        bytes.unwrap_or(b.max_bytes)
+    });
+    Ok(bytes.collect())
+}
+
+impl Facts {
+    /// Bytes of buffers of a class.
+    fn class_bytes(&self, plan: &Plan, class: Class) -> u64 {
+        let of_class = plan.buffers.iter().zip(&self.sizes).filter(|(b, _)| b.class == class);
+        of_class.fold(0u64, |n, (_, size)| n.saturating_add(*size))
+    }
+
+    fn json(&self, planned: &Planned) -> Value {
+        let plan = &planned.plan;
+        let c = &plan.certificate;
+        let value_name = |id: plan::ValueId| plan.values.get(id.index()).map_or("?", |v| &*v.name);
+        let top: Vec<Value> = self
+            .peak
+            .buffers
+            .iter()
+            .take(TOP)
+            .filter_map(|i| {
+                let buffer = plan.buffers.get(*i)?;
+                let pinned: Vec<&str> = buffer.pinned_by.iter().map(|v| value_name(*v)).collect();
+                Some(json!({
+                    "name": buffer.name, "class": words::class(buffer.class), "bytes": self.sizes.get(*i),
+                    "offset": buffer.offset, "formula": words::expr(plan, buffer.bytes), "pinned_by": pinned,
+                }))
+            })
+            .collect();
+        let guards: Vec<Value> = plan
+            .guards
+            .iter()
+            .map(|g| {
+                json!({
+                    "what": g.what, "left": words::expr(plan, g.left), "relation": words::relation(g.relation),
+                    "right": words::expr(plan, g.right),
+                })
+            })
+            .collect();
+        let symbols: Vec<Value> = plan
+            .symbols
+            .iter()
+            .map(|s| {
+                let kind = if matches!(s.kind, SymbolKind::Input { .. }) { "input" } else { "run" };
+                json!({ "name": s.name, "kind": kind, "lo": s.lo, "hi": s.hi, "step": s.step })
+            })
+            .collect();
+        let port = |p: &plan::Port| {
+            let tensor = plan.values.get(p.value.index()).map(|v| words::tensor(plan, v));
+            json!({ "name": p.name, "tensor": tensor })
+        };
+        let refusals: Vec<Value> = c
+            .refusals
+            .iter()
+            .map(|r| json!({ "step": r.step, "value": value_name(r.value), "reason": r.reason }))
+            .collect();
+        json!({
+            "schema": 1,
+            "name": plan.name,
+            "producer": plan.producer,
+            "plan_hash": self.hash,
+            "placement": { "device": device(&self.placement), "fallback": self.placement.fallback },
+            "align": plan.align,
+            "naive_bytes": c.naive_bytes,
+            "lower_bound_bytes": self.bound,
+            "eager_peak_bytes": c.eager_peak_bytes,
+            "arena_bytes": plan.arena_bytes,
+            "weight_bytes": plan.weight_bytes,
+            "persist_bytes": c.persist_bytes,
+            "order_bound_bytes": c.order_bound_bytes,
+            "optimal": c.optimal,
+            "observed": { "unavailable": "nothing was run" },
+            "profiles": [],
+            "peak": { "bytes": self.peak.bytes, "step": self.peak.step },
+            "top": top,
+            "guards": guards,
+            "uncovered": self.uncovered(plan),
+            "refusals": refusals,
+            "symbols": symbols,
+            "inputs": plan.inputs.iter().map(port).collect::<Vec<_>>(),
+            "outputs": plan.outputs.iter().map(port).collect::<Vec<_>>(),
+            "states": plan.states.iter().map(|s| json!({ "input": s.input, "output": s.output })).collect::<Vec<_>>(),
+            "primitives": self.primitives,
+            "warnings": planned.warnings,
+        })
+    }
+
+    /// Memory that the figures leave out.
+    fn uncovered(&self, plan: &Plan) -> Vec<Value> {
+        vec![
+            json!({ "what": "the caller's inputs", "bytes": self.class_bytes(plan, Class::Input) }),
+            json!({ "what": "code and stack", "bytes": { "unavailable": "the compiler decides" } }),
+        ]
+    }
+
+    fn print(&self, planned: &Planned, io: &mut Io<'_>) -> Result<(), Failure> {
+        let (plan, c) = (&planned.plan, &planned.plan.certificate);
+        let tensor =
+            |id: plan::ValueId| plan.values.get(id.index()).map_or_else(String::new, |v| words::tensor(plan, v));
+        writeln!(io.out, "{} on {}", plan.name, device(&self.placement))?;
+        if let Some(reason) = &self.placement.fallback {
+            writeln!(io.out, "  fallback: {reason}")?;
+        }
+        for (kind, ports) in [("input", &plan.inputs), ("output", &plan.outputs)] {
+            for port in ports {
+                writeln!(io.out, "  {kind:<7} {} {}", port.name, tensor(port.value))?;
+            }
+        }
+        for state in &plan.states {
+            writeln!(io.out, "  state   {} {}, from {}", state.input, tensor(state.current), state.output)?;
+        }
+        for symbol in plan.symbols.iter().filter(|s| matches!(s.kind, SymbolKind::Input { .. })) {
+            writeln!(io.out, "  dim     {} {}", symbol.name, words::range(symbol.lo, symbol.hi, symbol.step))?;
+        }
+        let steps: Vec<String> = self.primitives.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        writeln!(io.out, "\nsteps: {}\n", steps.join(", "))?;
+        for (what, bytes) in [
+            ("every tensor in its own memory", c.naive_bytes),
+            ("most live at one step", self.bound),
+            ("peak of the eager executor", c.eager_peak_bytes),
+            ("arena of the static executor", plan.arena_bytes),
+            ("  of these, states", c.persist_bytes),
+            ("largest single step", c.order_bound_bytes),
+            ("weights", plan.weight_bytes),
+        ] {
+            writeln!(io.out, "{what:<32} {:>16} bytes", words::bytes(bytes))?;
+        }
+        if c.optimal {
+            writeln!(io.out, "The arena is the smallest for this order of steps.")?;
+        }
+        writeln!(io.out, "\nmost is live at {}: {} bytes", self.peak.step.join(" > "), words::bytes(self.peak.bytes))?;
+        for i in self.peak.buffers.iter().take(TOP) {
+            if let (Some(buffer), Some(size)) = (plan.buffers.get(*i), self.sizes.get(*i)) {
+                writeln!(io.out, "  {:>16}  {} ({})", words::bytes(*size), buffer.name, words::class(buffer.class))?;
+            }
+        }
+        self.print_lists(plan, io)
+    }
+
+    fn print_lists(&self, plan: &Plan, io: &mut Io<'_>) -> Result<(), Failure> {
+        if !plan.guards.is_empty() {
+            writeln!(io.out, "\nchecked when a run begins:")?;
+        }
+        for g in &plan.guards {
+            let (left, right) = (words::expr(plan, g.left), words::expr(plan, g.right));
+            writeln!(io.out, "  {left} {} {right}: {}", words::relation(g.relation), g.what)?;
+        }
+        let refusals = &plan.certificate.refusals;
+        if !refusals.is_empty() {
+            writeln!(io.out, "\nmemory that could not be shared: {} (`planner explain` lists all)", refusals.len())?;
+        }
+        for r in refusals.iter().take(TOP) {
+            let name = plan.values.get(r.value.index()).map_or("?", |v| &*v.name);
+            writeln!(io.out, "  {} at {}: {}", name, r.step, r.reason)?;
+        }
+        writeln!(
+            io.out,
+            "\nnot counted: the caller's inputs ({} bytes), code and stack",
+            words::bytes(self.class_bytes(plan, Class::Input))
+        )?;
+        Ok(())
+    }
+}
+
+fn device(placement: &Placement) -> String {
+    match placement.device {
+        runtime::device::DeviceId::Cpu => "cpu".to_owned(),
+        runtime::device::DeviceId::Cuda(n) => format!("cuda:{n}"),
+        _ => "another device".to_owned(),
+    }
+}
