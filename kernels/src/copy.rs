@@ -4,7 +4,10 @@
 //! destination differ (a transposition) planes are moved in square tiles, so that both sides use whole cache lines.
 
 use crate::{Call, Dst, Fault, Shape, Src, walk::Walk};
-use plan::prim::{Concat, Copy};
+use plan::{
+    DType,
+    prim::{Concat, Copy},
+};
 
 /// Runs [`Copy`].
 ///
@@ -45,12 +48,13 @@ pub fn concat(p: &Concat, call: &mut Call<'_, '_>) -> Result<(), Fault> {
     if start == extent { Ok(()) } else { Err(Fault::Shape("parts do not fill the result")) }
 }
 
-/// Copies a view to another of the same type and dims.
+/// Copies a view to another of the same dims, whose elements have as many bits.
 ///
 /// # Errors
 /// When they differ, or share memory.
 pub(crate) fn copy_view(src: &Src<'_>, dst: Dst<'_>) -> Result<(), Fault> {
-    if src.dtype() != dst.dtype() {
+    let bool_made = dst.dtype() == DType::Bool && src.dtype() != DType::Bool;
+    if src.dtype().bits() != dst.dtype().bits() || bool_made {
         return Err(Fault::DType { found: src.dtype(), wanted: dst.dtype().name() });
     }
     if src.dims() != dst.dims() {

@@ -24,7 +24,8 @@ const E5M2: Format =
     Format { mantissa: 2, bias: 15, max: 57344.0, over: 0x7c, nan: 0x7e, unsigned_zero: false, sign: 0x80 };
 const E5M2FNUZ: Format =
     Format { mantissa: 2, bias: 16, max: 57344.0, over: 0x80, nan: 0x80, unsigned_zero: true, sign: 0x80 };
-const E2M1: Format = Format { mantissa: 1, bias: 1, max: 6.0, over: 7, nan: 7, unsigned_zero: false, sign: 8 };
+// There is no NaN: it becomes negative zero.
+const E2M1: Format = Format { mantissa: 1, bias: 1, max: 6.0, over: 7, nan: 8, unsigned_zero: false, sign: 8 };
 
 fn format(dtype: DType) -> Option<&'static Format> {
     Some(match dtype {
@@ -158,6 +159,7 @@ mod tests {
         assert_eq!(decode(DType::F8E5M2FNUZ, encode(DType::F8E5M2FNUZ, -1e9, true)), -57344.0);
         assert_eq!(encode(DType::F8E4M3FNUZ, -0.0, true), 0);
         assert_eq!(decode(DType::F4E2M1, encode(DType::F4E2M1, -100.0, true)), -6.0);
+        assert_eq!(encode(DType::F4E2M1, f32::NAN, true), 8);
         assert_eq!(decode(DType::F8E8M0, encode(DType::F8E8M0, 3.0, true)), 4.0);
     }
 }

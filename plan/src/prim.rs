@@ -203,7 +203,7 @@ pub struct Map {
     pub code: List<MapInstr, 32>,
 }
 
-/// Copies `r0` to `w0`: same dims and type, any strides.
+/// Copies `r0` to `w0`: same dims, any strides, and the same type or one whose elements have as many bits.
 pub struct Copy {}
 
 /// Lays `r0..` one after another along an axis of `w0`.
@@ -647,7 +647,8 @@ pub struct TopK {
 }
 
 /// The distinct elements (or slices along an axis) of `r0`. Writes `w0`: values, `w1?`: first indices, `w2?`: inverse indices,
-/// `w3?`: counts (i64). Defines one symbol: how many there are.
+/// `w3?`: counts (i64). Defines one symbol: how many there are. The writes have room for the extent of the axis; of `w0` (along
+/// the axis), `w1` and `w3` the first so many are written.
 pub struct Unique {
     /// The axis, or none: the flattened elements.
     pub axis: Option<u8>,
@@ -655,17 +656,20 @@ pub struct Unique {
     pub sorted: bool,
 }
 
-/// The indices of elements that are not zero: `w0` (i64) `[rank, count]` with the strides of its capacity. Defines the count.
+/// The indices of elements that are not zero: `w0` (i64) `[rank, room]`, of which the first columns are written. Defines their
+/// count.
 pub struct NonZero {}
 
-/// Slices of `r0` along an axis where `r1` (bool) is true. Defines the count.
+/// Slices of `r0` along an axis where `r1` (bool) is true. `w0` has room along the axis; the first slices are written. Defines
+/// their count.
 pub struct Compress {
     /// The axis, or none: the flattened elements.
     pub axis: Option<u8>,
 }
 
 /// Boxes kept by non-maximum suppression. `r0`: boxes `[batch, n, 4]`; `r1`: scores `[batch, class, n]`; `r2?`: limit per class
-/// (i64 scalar); `r3?`: IoU threshold; `r4?`: score threshold. `w0` (i64) `[count, 3]`. Defines the count.
+/// (i64 scalar); `r3?`: IoU threshold; `r4?`: score threshold. `w0` (i64) `[room, 3]`, of which the first
+/// rows are written. Defines their count.
 pub struct NonMaxSuppression {
     /// Boxes are centre and size, else two corners.
     pub center_point_box: bool,

@@ -281,7 +281,9 @@ fn bind_inputs<'m>(cx: &mut Cx<'m>, graph: &'m onnx::Graph, options: &Options) -
     }
     let mut dims = Dims { options, used: vec![false; options.dims.len()], named: BTreeMap::new(), missing: Vec::new() };
     for input in &graph.inputs {
-        let Type::Tensor { dtype, dims: declared } = &input.ty else {
+        // An optional tensor is always given.
+        let (ty, optional) = if let Type::Optional(ty) = &input.ty { (&**ty, true) } else { (&input.ty, false) };
+        let Type::Tensor { dtype, dims: declared } = ty else {
             let text = format!("input {} is no tensor: sequences, optionals and maps cannot be inputs", input.name);
             return Err(Error::new(ErrorKind::Unsupported, text));
         };
@@ -313,7 +315,8 @@ fn bind_inputs<'m>(cx: &mut Cx<'m>, graph: &'m onnx::Graph, options: &Options) -
                     .map_err(|p| Error::new(ErrorKind::Invalid, format!("input {}: {}", input.name, p.what)))?
             }
         };
-        cx.bind(&input.name, Val::Tensor(value));
+        let val = Val::Tensor(value);
+        cx.bind(&input.name, if optional { Val::Optional(Some(Box::new(val))) } else { val });
     }
     check_options(graph, options, &dims)
 }

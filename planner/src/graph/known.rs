@@ -97,6 +97,10 @@ impl Builder {
         let mut known = Vec::new();
         for r in reads {
             let v = (*r)?;
+            // A copy to another type keeps the bits, not the numbers.
+            if matches!(op, Op::Prim(Primitive::Copy(_))) && self.dtype(v) != dtype {
+                return None;
+            }
             known.push(Tensor { elements: self.known(v)?, dims: self.graph.static_dims(v)? });
         }
         let x = &mut self.graph.exprs;

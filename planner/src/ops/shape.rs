@@ -5,7 +5,10 @@ use super::text;
 use super::{Cx, Lowered, Operator, Val, op};
 use crate::graph::{Builder, Problem, V};
 use crate::onnx::{ElemType, Node};
-use plan::{DType, ExprId, MAX_RANK, prim::MapOp};
+use plan::{
+    DType, ExprId, MAX_RANK,
+    prim::{Copy, MapInstr, MapOp},
+};
 
 pub(super) const OPERATORS: &[Operator] = &[
     op("BitCast", bit_cast),
@@ -251,6 +254,16 @@ fn cast_to(cx: &mut Cx<'_>, node: &Node, to: DType) -> Lowered {
         return Ok(vec![v.into()]);
     }
     let eighth = matches!(to, DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ | DType::F8E8M0);
+    if from.is_float() && to.bits() < 8 && to.is_integer() {
+        // What does not fit loses its upper bits, as between integers.
+        let instr = |dtype, out, arg| MapInstr { op: MapOp::Cast, dtype, out, args: [arg, 0, 0], bits: 0 };
+        let code = [instr(from, DType::I32, 0), instr(DType::I32, to, 1)];
+        return Ok(vec![cx.b.map_program(&code, &[v], to)?.into()]);
+    }
+    let up = node.string_or("round_mode", "up")?;
+    if to == DType::F8E8M0 && up != "up" {
+        return Err(Problem::new(format!("rounding to {to} by `{up}`; only `up` is done")));
+    }
     let op = if eighth && !node.flag("saturate", true)? { MapOp::CastNoSaturate } else { MapOp::Cast };
     Ok(vec![cx.b.map(op, from, to, &[v])?.into()])
 }
@@ -258,11 +271,10 @@ fn cast_to(cx: &mut Cx<'_>, node: &Node, to: DType) -> Lowered {
 fn bit_cast(cx: &mut Cx<'_>, node: &Node) -> Lowered {
     let v = cx.input(node, 0)?;
     let (from, to) = (cx.b.dtype(v), dtype_attr(node.int("to")?)?);
-    if from.bits() != to.bits() {
+    // Any bits make a number, but not a boolean.
+    if from.bits() != to.bits() || (to == DType::Bool && from != DType::Bool) {
         return Err(Problem::new(format!("the bits of {from} are not those of one {to}")));
     }
-    if let (Some(bytes), Some(dims)) = (cx.b.graph.constant_of(v).cloned(), cx.b.graph.static_dims(v)) {
-        return Ok(vec![cx.b.constant(to, &dims, bytes, false)?.into()]);
-    }
-    Err(Problem::new("the bits of data that only the run knows cannot be seen as another type"))
+    let dims = cx.b.dims(v);
+    Ok(vec![cx.b.emit1(Copy {}, &[Some(v)], to, &dims)?.into()])
 }
