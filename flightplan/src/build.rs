@@ -159,6 +159,9 @@ impl Model {
         }
         let model = planner::onnx::read(&self.path).map_err(|e| self.error(&e.to_string()))?;
         let planned = planner::plan(model, &self.options).map_err(|e| self.error(&e.to_string()))?;
+        // What the independent checker rejects is never emitted.
+        checker::check(&planned.plan, &checker::Points::default())
+            .map_err(|e| self.error(&format!("the checker rejects the plan, which is a fault of the planner: {e}")))?;
         let place = self.weights.unwrap_or_default();
         if self.weights.is_none() && planned.plan.weight_bytes > EMBED_LIMIT {
             let text = format!(
