@@ -48,14 +48,14 @@ pub fn random(p: &Random, call: &mut Call<'_, '_>) -> Result<(), Fault> {
         RandomKind::Uniform { low, high } => {
             let (low, high) = (f64::from(low), f64::from(high));
             match_number!(dst.dtype(), T => {
-                draw(dst.slice::<T>()?, |i| low + (high - low) * uniform(p.seed, i));
+                draw(dst.slice::<T>()?, &|i| low + (high - low) * uniform(p.seed, i));
                 Ok(())
             })
         }
         RandomKind::Normal { mean, scale } => {
             let (mean, scale) = (f64::from(mean), f64::from(scale));
             match_number!(dst.dtype(), T => {
-                draw(dst.slice::<T>()?, |i| mean + scale * normal(p.seed, i));
+                draw(dst.slice::<T>()?, &|i| mean + scale * normal(p.seed, i));
                 Ok(())
             })
         }
@@ -67,7 +67,7 @@ pub fn random(p: &Random, call: &mut Call<'_, '_>) -> Result<(), Fault> {
             match_number!(src.dtype(), P => {
                 let odds = src.slice::<P>()?;
                 match_number!(dst.dtype(), T or bool => {
-                    draw(dst.bits::<T>()?, |i| {
+                    draw(dst.bits::<T>()?, &|i| {
                         f64::from(u8::from(uniform(p.seed, i) < odds.get(i).map_or(0.0, |x| <P as Number>::to_f64(x.widen()))))
                     });
                     Ok(())
@@ -86,7 +86,7 @@ pub fn random(p: &Random, call: &mut Call<'_, '_>) -> Result<(), Fault> {
             match_number!(src.dtype(), P => {
                 let odds = src.slice::<P>()?;
                 match_number!(dst.dtype(), T => {
-                    draw(dst.slice::<T>()?, |i| pick(&odds[i / samples * classes..][..classes], uniform(p.seed, i)));
+                    draw(dst.slice::<T>()?, &|i| pick(&odds[i / samples * classes..][..classes], uniform(p.seed, i)));
                     Ok(())
                 })
             })
@@ -94,7 +94,7 @@ pub fn random(p: &Random, call: &mut Call<'_, '_>) -> Result<(), Fault> {
     }
 }
 
-fn draw<T: Number>(out: &mut [T], f: impl Fn(usize) -> f64) {
+fn draw<T: Number>(out: &mut [T], f: &dyn Fn(usize) -> f64) {
     for (i, o) in out.iter_mut().enumerate() {
         *o = T::narrow(T::from_f64(f(i)));
     }

@@ -99,7 +99,9 @@ pub(super) unsafe fn each<A: Copy, B: Copy>(a: *const u8, o: *mut u8, n: usize, 
         let mut i = 0;
         while i < whole {
             let x = a.add(i).cast::<[A; GROUP]>().read();
-            o.add(i).cast::<[B; GROUP]>().write(x.map(&f));
+            for k in 0..GROUP {
+                o.add(i + k).write(f(x[k]));
+            }
             i += GROUP;
         }
         while i < n {

@@ -145,7 +145,9 @@ pub(super) unsafe fn each2<A: Copy, B: Copy>(a: *const u8, b: *const u8, o: *mut
         while i < whole {
             let x = a.add(i).cast::<[A; GROUP]>().read();
             let y = b.add(i).cast::<[A; GROUP]>().read();
-            o.add(i).cast::<[B; GROUP]>().write(core::array::from_fn(|k| f(x[k], y[k])));
+            for k in 0..GROUP {
+                o.add(i + k).write(f(x[k], y[k]));
+            }
             i += GROUP;
         }
         while i < n {

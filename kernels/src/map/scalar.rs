@@ -313,7 +313,9 @@ pub(super) unsafe fn select<T: Copy>(r: Registers) {
             let x = a.add(i).cast::<[u8; GROUP]>().read();
             let y = b.add(i).cast::<[T; GROUP]>().read();
             let z = c.add(i).cast::<[T; GROUP]>().read();
-            o.add(i).cast::<[T; GROUP]>().write(core::array::from_fn(|k| if x[k] != 0 { y[k] } else { z[k] }));
+            for k in 0..GROUP {
+                o.add(i + k).write(if x[k] != 0 { y[k] } else { z[k] });
+            }
             i += GROUP;
         }
         while i < r.n {

@@ -19,12 +19,24 @@ type M = Lanes<bool>;
 
 #[inline(always)]
 fn map<T: Copy, U>(a: Lanes<T>, f: impl Fn(T) -> U) -> Lanes<U> {
-    Lanes(core::array::from_fn(|i| f(a.0[i])))
+    // Written out: a function on arrays would be compiled for each `f`, and that many times over.
+    let a = a.0;
+    Lanes([f(a[0]), f(a[1]), f(a[2]), f(a[3]), f(a[4]), f(a[5]), f(a[6]), f(a[7])])
 }
 
 #[inline(always)]
 fn zip<T: Copy, U>(a: Lanes<T>, b: Lanes<T>, f: impl Fn(T, T) -> U) -> Lanes<U> {
-    Lanes(core::array::from_fn(|i| f(a.0[i], b.0[i])))
+    let (a, b) = (a.0, b.0);
+    Lanes([
+        f(a[0], b[0]),
+        f(a[1], b[1]),
+        f(a[2], b[2]),
+        f(a[3], b[3]),
+        f(a[4], b[4]),
+        f(a[5], b[5]),
+        f(a[6], b[6]),
+        f(a[7], b[7]),
+    ])
 }
 
 // SAFETY: no instruction set is needed, and only the lanes named in the trait are touched.
