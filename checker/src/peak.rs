@@ -30,9 +30,6 @@ pub fn check(plan: &Plan, facts: &Facts) -> Result<(), Rejection> {
     if certificate.lower_bound_bytes > plan.arena_bytes {
         return stated("lower_bound_bytes", certificate.lower_bound_bytes, plan.arena_bytes);
     }
-    if certificate.optimal && certificate.lower_bound_bytes != plan.arena_bytes {
-        return Err(Rejection::new(Reason::Certificate, "the arena is said to be optimal but is above the bound"));
-    }
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 
 use kernels::{Call, Dst, Isa, Meta, Src, execute, workspace};
 use plan::prim::{Activation, ActivationKind, Conv, ConvLayout, DataLayout};
-use plan::{DType, List};
+use plan::{DType, List, Primitive};
 
 /// Name, input channels, output channels, groups, input extents, kernel, strides, padding.
 type Shape = (&'static str, usize, usize, usize, &'static [usize], &'static [usize], &'static [u32], &'static [usize]);
@@ -26,6 +26,7 @@ const SHAPES: &[Shape] = &[
     ("mtcnn 3x3 3-10 120x160", 3, 10, 1, &[120, 160], &[3, 3], &[1, 1], &[0, 0]),
     ("magika k5 256-512 512", 256, 512, 1, &[512, 1], &[5, 1], &[1, 1], &[0, 0]),
     ("silero k3 129-128 4", 129, 128, 1, &[4], &[3], &[1], &[1]),
+    ("nothing", 1, 1, 1, &[1], &[1], &[1], &[0]),
     ("vad 1x1 8 21", 8, 8, 1, &[21], &[1], &[1], &[0]),
     ("squeeze 1x1 192-48 1", 192, 48, 1, &[1, 1], &[1, 1], &[1, 1], &[0, 0]),
     ("depthwise 3x3 48 160", 48, 48, 48, &[160, 160], &[3, 3], &[1, 1], &[1, 1]),
@@ -149,6 +150,7 @@ fn measure(isa: Isa, peak: f64, shape: &Shape, data: DataLayout) {
     // SAFETY: every bit pattern is a byte.
     let (_, memory, _) = unsafe { memory.align_to_mut::<u8>() };
     let skip = memory.as_ptr().align_offset(64);
+    let primitive = Primitive::from(p);
     let time = fastest(|| {
         let reads = [
             Some(Src::from_slice(&x, &x_dims).unwrap()),
@@ -156,7 +158,7 @@ fn measure(isa: Isa, peak: f64, shape: &Shape, data: DataLayout) {
             Some(Src::from_slice(&bias, &[m]).unwrap()),
         ];
         let mut writes = [Some(Dst::from_slice(&mut y, &y_dims).unwrap())];
-        execute(&p.into(), &mut Call::new(&reads, &mut writes, &mut memory[skip..skip + needed], &mut [], isa))
+        execute(&primitive, &mut Call::new(&reads, &mut writes, &mut memory[skip..skip + needed], &mut [], isa))
             .unwrap();
     });
     let flops = 2.0 * (y.len() * taps * c / group) as f64;

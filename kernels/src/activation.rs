@@ -7,37 +7,114 @@ use crate::{
 };
 use plan::prim::{Activation, ActivationKind};
 
+/// The formula of one kind, of a vector `$v`, with the constants `$c`.
+///
+/// A macro, so that a loop over a row has the formula of its kind and nothing else in it.
+macro_rules! formula {
+    (Identity, $c:ident, $v:ident) => {
+        $v
+    };
+    (Relu, $c:ident, $v:ident) => {
+        S::max($c.zero, $v)
+    };
+    (LeakyRelu, $c:ident, $v:ident) => {
+        S::blend(S::lt($v, $c.zero), S::mul($c.alpha, $v), $v)
+    };
+    (Clip, $c:ident, $v:ident) => {
+        S::min($c.beta, S::max($c.alpha, $v))
+    };
+    (Sigmoid, $c:ident, $v:ident) => {
+        vecmath::sigmoid::<S>($v)
+    };
+    (Tanh, $c:ident, $v:ident) => {
+        vecmath::tanh::<S>($v)
+    };
+    (Silu, $c:ident, $v:ident) => {
+        vecmath::silu::<S>($v)
+    };
+    (HardSwish, $c:ident, $v:ident) => {
+        S::mul($v, $c.unit(S::add(S::mul($c.alpha, $v), $c.beta)))
+    };
+    (HardSigmoid, $c:ident, $v:ident) => {
+        $c.unit(S::add(S::mul($c.alpha, $v), $c.beta))
+    };
+    (Gelu, $c:ident, $v:ident) => {
+        vecmath::gelu::<S>($v)
+    };
+    (GeluTanh, $c:ident, $v:ident) => {
+        vecmath::gelu_tanh::<S>($v)
+    };
+    (Elu, $c:ident, $v:ident) => {
+        S::blend(S::lt($v, $c.zero), S::mul($c.alpha, S::sub(vecmath::exp::<S>($v), $c.one)), $v)
+    };
+    (ScaledTanh, $c:ident, $v:ident) => {
+        S::mul($c.alpha, vecmath::tanh::<S>(S::mul($c.beta, $v)))
+    };
+    (Affine, $c:ident, $v:ident) => {
+        S::add(S::mul($c.alpha, $v), $c.beta)
+    };
+    (ThresholdedRelu, $c:ident, $v:ident) => {
+        S::blend(S::lt($v, $c.alpha), $c.zero, $v)
+    };
+    (Softsign, $c:ident, $v:ident) => {
+        S::div($v, S::add($c.one, S::abs($v)))
+    };
+    (Softplus, $c:ident, $v:ident) => {
+        vecmath::softplus::<S>($v)
+    };
+}
+
+/// `$then!(each kind)` in a match on the kind of `$act`.
+macro_rules! by_kind {
+    ($act:ident, |$kind:ident| $then:ident!($($rest:tt)*)) => {
+        by_kind!(@ $act, $then, ($($rest)*), [Identity, Relu, LeakyRelu, Clip, Sigmoid, Tanh, Silu, HardSwish, HardSigmoid, Gelu,
+            GeluTanh, Elu, ScaledTanh, Affine, ThresholdedRelu, Softsign, Softplus])
+    };
+    (@ $act:ident, $then:ident, $rest:tt, [$($kind:ident),*]) => {
+        match $act.kind { $(ActivationKind::$kind => $then!($kind, $rest)),* }
+    };
+}
+
+/// Constants of an activation.
+struct Constants<S: Simd> {
+    zero: S::V,
+    one: S::V,
+    alpha: S::V,
+    beta: S::V,
+}
+
+impl<S: Simd> Constants<S> {
+    #[inline(always)]
+    unsafe fn new(act: &Activation) -> Self {
+        // SAFETY: passed on to the caller, who knows the processor to have `S`.
+        unsafe {
+            Constants { zero: S::splat(0.0), one: S::splat(1.0), alpha: S::splat(act.alpha), beta: S::splat(act.beta) }
+        }
+    }
+
+    /// Between 0 and 1. `min` and `max` give their second argument where either is NaN, so the data comes second.
+    #[inline(always)]
+    unsafe fn unit(&self, v: S::V) -> S::V {
+        // SAFETY: passed on to the caller, who knows the processor to have `S`.
+        unsafe { S::max(self.zero, S::min(self.one, v)) }
+    }
+}
+
 /// The activation of a vector. NaN stays NaN.
 ///
 /// # Safety
 /// The processor has `S`.
 #[inline(always)]
 pub unsafe fn vector<S: Simd>(act: &Activation, v: S::V) -> S::V {
+    macro_rules! value {
+        ($kind:ident, ($c:ident, $v:ident)) => {
+            formula!($kind, $c, $v)
+        };
+    }
     // SAFETY: passed on to the caller.
     unsafe {
-        let (zero, one) = (S::splat(0.0), S::splat(1.0));
-        let (alpha, beta) = (S::splat(act.alpha), S::splat(act.beta));
-        // `min` and `max` give their second argument where either is NaN, so the data comes second.
-        let unit = |v| S::max(zero, S::min(one, v));
-        match act.kind {
-            ActivationKind::Identity => v,
-            ActivationKind::Relu => S::max(zero, v),
-            ActivationKind::LeakyRelu => S::blend(S::lt(v, zero), S::mul(alpha, v), v),
-            ActivationKind::Clip => S::min(beta, S::max(alpha, v)),
-            ActivationKind::Sigmoid => vecmath::sigmoid::<S>(v),
-            ActivationKind::Tanh => vecmath::tanh::<S>(v),
-            ActivationKind::Silu => vecmath::silu::<S>(v),
-            ActivationKind::HardSwish => S::mul(v, unit(S::add(S::mul(alpha, v), beta))),
-            ActivationKind::HardSigmoid => unit(S::add(S::mul(alpha, v), beta)),
-            ActivationKind::Gelu => vecmath::gelu::<S>(v),
-            ActivationKind::GeluTanh => vecmath::gelu_tanh::<S>(v),
-            ActivationKind::Elu => S::blend(S::lt(v, zero), S::mul(alpha, S::sub(vecmath::exp::<S>(v), one)), v),
-            ActivationKind::ScaledTanh => S::mul(alpha, vecmath::tanh::<S>(S::mul(beta, v))),
-            ActivationKind::Affine => S::add(S::mul(alpha, v), beta),
-            ActivationKind::ThresholdedRelu => S::blend(S::lt(v, alpha), zero, v),
-            ActivationKind::Softsign => S::div(v, S::add(one, S::abs(v))),
-            ActivationKind::Softplus => vecmath::softplus::<S>(v),
-        }
+        let c = Constants::<S>::new(act);
+        by_kind!(act, |kind| value!(c, v))
     }
 }
 
@@ -47,37 +124,16 @@ pub unsafe fn vector<S: Simd>(act: &Activation, v: S::V) -> S::V {
 /// `n` elements can be read and written there, and the processor has `S`.
 #[inline(always)]
 unsafe fn apply_raw<S: Simd>(act: &Activation, a: *const f32, o: *mut f32, n: usize) {
-    macro_rules! loops {
-        ($($kind:ident),*) => {
-            match act.kind {
-                // The kind is a constant in each arm, so that its loop has no branch.
-                // SAFETY: passed on to the caller.
-                $(ActivationKind::$kind => unsafe {
-                    let act = Activation { kind: ActivationKind::$kind, ..*act };
-                    lanes1::<S>(n, a, o, |v| vector::<S>(&act, v))
-                }),*
-            }
+    macro_rules! row {
+        ($kind:ident, ($c:ident, $n:ident, $a:ident, $o:ident)) => {
+            lanes1!(S, $n, $a, $o, |v| formula!($kind, $c, v))
         };
     }
-    loops!(
-        Identity,
-        Relu,
-        LeakyRelu,
-        Clip,
-        Sigmoid,
-        Tanh,
-        Silu,
-        HardSwish,
-        HardSigmoid,
-        Gelu,
-        GeluTanh,
-        Elu,
-        ScaledTanh,
-        Affine,
-        ThresholdedRelu,
-        Softsign,
-        Softplus
-    )
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let c = Constants::<S>::new(act);
+        by_kind!(act, |kind| row!(c, n, a, o))
+    }
 }
 
 isa_fn! {

@@ -1,10 +1,13 @@
 //! Convolution: validation and choice of kernel.
 //!
-//! * [`reference`](self::reference): any type and layout, weights as they are;
-//! * `panels`: f32, weights in panels of 16 output channels, data channels-first or channels-last;
-//! * `depthwise`: f32, one input and one output channel for each group.
+//! * `reference`: any type and layout, weights as they are;
+//! * `panels` (with `columns` and `micro`): f32, channels-first, weights in panels of 16 output channels;
+//! * `depthwise`: f32, channels-first, one input channel for each group, weights as they are;
+//! * `last`: f32, channels-last, packed weights.
 
 mod columns;
+mod depthwise;
+mod last;
 mod micro;
 mod panels;
 mod reference;
@@ -69,12 +72,19 @@ impl Job {
     }
 
     /// Floats of workspace.
-    fn workspace(&self, weights: ConvLayout, data: DataLayout) -> usize {
+    fn workspace(&self, p: &Conv<i64>, dtype: DType) -> usize {
         let terms = self.channels_per_group() * self.windows.taps_per_window();
-        match (weights, data) {
+        match (p.weights, p.data) {
+            (ConvLayout::Panels16, DataLayout::ChannelsLast) => last::workspace(self),
             (ConvLayout::Panels16, DataLayout::ChannelsFirst) => panels::workspace(terms, self.windows.output_plane()),
+            (ConvLayout::Plain, _) if dtype == DType::F32 && self.is_depthwise(p) => depthwise::workspace(self),
             _ => 0,
         }
+    }
+
+    /// Whether the kernel for one input channel in each group takes it.
+    fn is_depthwise(&self, p: &Conv<i64>) -> bool {
+        p.data == DataLayout::ChannelsFirst && p.weights == ConvLayout::Plain && depthwise::supports(self)
     }
 
     /// Input channels of a group.
@@ -126,7 +136,11 @@ pub fn conv(p: &Conv<i64>, call: &mut Call<'_, '_>) -> Result<(), Fault> {
         return Ok(());
     }
     match (p.weights, x.dtype()) {
-        (ConvLayout::Panels16, DType::F32) => packed(&job, p, call, &x, &w, &mut y),
+        (ConvLayout::Depthwise16, _) if p.data == DataLayout::ChannelsFirst => {
+            Err(Fault::Unsupported("these weights with channels-first data"))
+        }
+        (ConvLayout::Panels16 | ConvLayout::Depthwise16, DType::F32) => fast(&job, p, call, &x, &w, &mut y),
+        (ConvLayout::Plain, DType::F32) if job.is_depthwise(p) => fast(&job, p, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F32) => plain::<f32>(&job, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F64) => plain::<f64>(&job, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F16) => plain::<f16>(&job, call, &x, &w, &mut y),
@@ -165,8 +179,8 @@ where
     Ok(())
 }
 
-/// f32 with packed weights.
-fn packed(
+/// The fast kernels for f32.
+fn fast(
     job: &Job,
     p: &Conv<i64>,
     call: &mut Call<'_, '_>,
@@ -174,7 +188,7 @@ fn packed(
     w: &Src<'_>,
     y: &mut Dst<'_>,
 ) -> Result<(), Fault> {
-    let needed = job.workspace(p.weights, p.data);
+    let needed = job.workspace(p, x.dtype());
     let mut operands = panels::Operands {
         isa: call.isa(),
         x: x.slice()?,
@@ -184,9 +198,14 @@ fn packed(
         y: y.slice()?,
         workspace: call.take_workspace_of(needed)?,
     };
-    match p.data {
-        DataLayout::ChannelsFirst => panels::channels_first(job, &mut operands),
-        DataLayout::ChannelsLast => Err(Fault::Unsupported("channels-last convolution with packed weights")),
+    match (p.data, p.weights) {
+        (DataLayout::ChannelsFirst, ConvLayout::Plain) => depthwise::channels_first(job, &mut operands),
+        (DataLayout::ChannelsFirst, _) => panels::channels_first(job, &mut operands),
+        (DataLayout::ChannelsLast, ConvLayout::Depthwise16) => {
+            last::depthwise(job, &mut operands);
+            Ok(())
+        }
+        (DataLayout::ChannelsLast, _) => last::panels(job, &mut operands),
     }
 }
 
@@ -264,5 +283,5 @@ pub fn workspace(p: &Conv<i64>, reads: &[Option<Meta>], writes: &[Option<Meta>])
     let dims = |list: &[Option<Meta>], i: usize| list.get(i).copied().flatten().ok_or(Fault::Missing { operand: i });
     let (x, w, y) = (dims(reads, 0)?, dims(reads, 1)?, dims(writes, 0)?);
     let job = Job::new(p, &x.dims, &w.dims, &y.dims)?;
-    job.workspace(p.weights, p.data).checked_mul(size_of::<f32>()).ok_or(Fault::Extent)
+    job.workspace(p, x.dtype).checked_mul(size_of::<f32>()).ok_or(Fault::Extent)
 }

@@ -1,9 +1,7 @@
 //! Matrix products: operands and batches. The f32 product is in `gemm`, other types in `reference`.
 
 pub(crate) mod activate;
-#[allow(dead_code)]
 pub(crate) mod gemm;
-mod lanes;
 mod micro;
 mod reference;
 

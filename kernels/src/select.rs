@@ -2,7 +2,7 @@
 //!
 //! Results have room for the largest count; what is beyond the count found is left alone.
 
-use crate::{Call, Fault, Src, number::Number, number::match_number, walk::Walk};
+use crate::{Call, Fault, Src, number::Number, number::match_number};
 use plan::{
     DType, MAX_RANK,
     prim::{Compress, NonZero},

@@ -162,10 +162,10 @@ unsafe fn row<S: Simd>(a: *const f32, o: *mut f32, n: usize, log: bool) {
         let sum = S::sum(sum);
         if log {
             let log = S::splat(libm::logf(sum));
-            lanes1::<S>(n, a, o, |x| S::sub(S::sub(x, max), log));
+            lanes1!(S, n, a, o, |x| S::sub(S::sub(x, max), log));
         } else {
             let scale = S::splat(1.0 / sum);
-            lanes1::<S>(n, o.cast_const(), o, |x| S::mul(x, scale));
+            lanes1!(S, n, o.cast_const(), o, |x| S::mul(x, scale));
         }
     }
 }

@@ -264,15 +264,15 @@ unsafe fn apply_raw<S: Simd>(function: Function, a: *const f32, o: *mut f32, n: 
     // SAFETY: passed on to the caller.
     unsafe {
         match function {
-            Function::Exp => lanes1::<S>(n, a, o, |x| exp::<S>(x)),
-            Function::Log => lanes1::<S>(n, a, o, |x| log::<S>(x)),
-            Function::Tanh => lanes1::<S>(n, a, o, |x| tanh::<S>(x)),
-            Function::Sigmoid => lanes1::<S>(n, a, o, |x| sigmoid::<S>(x)),
-            Function::Erf => lanes1::<S>(n, a, o, |x| erf::<S>(x)),
-            Function::Silu => lanes1::<S>(n, a, o, |x| silu::<S>(x)),
-            Function::Gelu => lanes1::<S>(n, a, o, |x| gelu::<S>(x)),
-            Function::GeluTanh => lanes1::<S>(n, a, o, |x| gelu_tanh::<S>(x)),
-            Function::Softplus => lanes1::<S>(n, a, o, |x| softplus::<S>(x)),
+            Function::Exp => lanes1!(S, n, a, o, |x| exp::<S>(x)),
+            Function::Log => lanes1!(S, n, a, o, |x| log::<S>(x)),
+            Function::Tanh => lanes1!(S, n, a, o, |x| tanh::<S>(x)),
+            Function::Sigmoid => lanes1!(S, n, a, o, |x| sigmoid::<S>(x)),
+            Function::Erf => lanes1!(S, n, a, o, |x| erf::<S>(x)),
+            Function::Silu => lanes1!(S, n, a, o, |x| silu::<S>(x)),
+            Function::Gelu => lanes1!(S, n, a, o, |x| gelu::<S>(x)),
+            Function::GeluTanh => lanes1!(S, n, a, o, |x| gelu_tanh::<S>(x)),
+            Function::Softplus => lanes1!(S, n, a, o, |x| softplus::<S>(x)),
         }
     }
 }

@@ -165,7 +165,7 @@ pub enum MapOp {
     BitXor,
     /// int: bits shifted out are lost, a shift of all bits or more gives 0
     Shl,
-    /// int: as `Shl`
+    /// int: the sign fills the bits that become free; a shift of all bits or more leaves only it
     Shr,
     /// num or bool
     Eq,

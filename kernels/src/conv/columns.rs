@@ -23,11 +23,6 @@ pub(super) struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// How many elements all tiles have.
-    pub fn len(&self) -> usize {
-        (self.pixels.1 - self.pixels.0).next_multiple_of(16) * (self.terms.1 - self.terms.0)
-    }
-
     /// Pixels of a tile with padding: the last tile goes on to a multiple of 16.
     #[inline(always)]
     pub fn width(&self, tile: usize) -> usize {
@@ -46,8 +41,8 @@ isa_fn! {
     /// Writes the tiles of `columns` at `to`.
     ///
     /// # Safety
-    /// The terms and pixels are those of the windows; `x` is valid for all the channels, `to` for `columns.len()` elements; a tile
-    /// has a multiple of 16 pixels.
+    /// The terms and pixels are those of the windows; `x` is valid for all the channels, `to` for the terms by the
+    /// pixels, rounded up to a multiple of 16; a tile has a multiple of 16 pixels.
     pub(super) unsafe fn fill(columns: &Columns<'_>, to: *mut f32) = fill_raw;
 }
 

@@ -8,12 +8,15 @@ use super::columns::{self, Columns};
 use super::micro::{self, Kernels, Tile};
 use super::{Job, PANEL, Residual};
 use crate::{Fault, Isa, activation};
-use plan::prim::ActivationKind;
+use plan::prim::{Activation, ActivationKind};
 
 /// The most terms taken at once: 16 channels' weights of them stay in the first cache.
 const TERMS: usize = 384;
 /// Elements of data laid out at once (256 KiB): they stay in the second cache.
 const BLOCK: usize = 1 << 16;
+
+/// With fewer terms than this, broadcasting pixels does not repay the scattered stores.
+const FEW_TERMS: usize = 32;
 
 /// Floats of workspace for this many terms and pixels; never shrinks when either grows.
 pub(super) fn workspace(terms: usize, pixels: usize) -> usize {
@@ -33,6 +36,16 @@ pub(super) struct Operands<'a> {
     pub workspace: &'a mut [f32],
 }
 
+/// The limits that stand for an activation, and whether there is more to it than limits.
+pub(super) fn clip_of(activation: &Activation) -> (Option<(f32, f32)>, bool) {
+    match activation.kind {
+        ActivationKind::Identity => (None, false),
+        ActivationKind::Relu => (Some((0.0, f32::INFINITY)), false),
+        ActivationKind::Clip => (Some((activation.alpha, activation.beta)), false),
+        _ => (None, true),
+    }
+}
+
 /// Channels-first convolution.
 ///
 /// # Errors
@@ -46,12 +59,7 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
         return Err(Fault::Workspace { needed: needed * 4, given: o.workspace.len() * 4 });
     }
     let kernels = micro::kernels(o.isa);
-    let (clip, activate) = match job.activation.kind {
-        ActivationKind::Identity => (None, false),
-        ActivationKind::Relu => (Some((0.0, f32::INFINITY)), false),
-        ActivationKind::Clip => (Some((job.activation.alpha, job.activation.beta)), false),
-        _ => (None, true),
-    };
+    let (clip, activate) = clip_of(&job.activation);
     // As many pixels as fit, in whole tiles.
     let parts = terms.div_ceil(TERMS).max(1);
     let part = terms.div_ceil(parts).max(1);
@@ -171,7 +179,8 @@ impl Strip {
         let (whole, rest) = (left / lanes, left % lanes);
         // What is left after whole vectors goes channel by channel if it is little, else as one more vector.
         let most = self.kernels.pixels.len();
-        let vectors = if whole < most && rest > self.kernels.channels.len() { whole + 1 } else { whole.min(most) };
+        let little = rest <= self.kernels.channels.len() && tile.terms >= FEW_TERMS;
+        let vectors = if whole < most && rest > 0 && !little { whole + 1 } else { whole.min(most) };
         if vectors == 0 {
             if let Some(kernel) = rest.checked_sub(1).and_then(|i| self.kernels.channels.get(i)) {
                 // SAFETY: passed on to the caller.

@@ -218,10 +218,10 @@ fn plain_weights() {
         let expected = case.expected(&x, &w, &bias, &residual);
         let bias = case.bias.then_some(&bias[..]);
         let mut p = case.params();
-        for in_place in [false, true] {
+        for (isa, in_place) in isas().into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
             let r = case.residual.then_some(&residual[..]);
-            let y = run(&p, Isa::detect(), in_place, (&x, &x_dims), (&w, &case.weight_dims()), bias, r, &y_dims);
-            close(&y, &expected, &(round, &case));
+            let y = run(&p, isa, in_place, (&x, &x_dims), (&w, &case.weight_dims()), bias, r, &y_dims);
+            close(&y, &expected, &(round, isa, &case));
         }
         let last = |dims: &[usize]| [&dims[..1], &dims[2..], &dims[1..2]].concat();
         p.data = DataLayout::ChannelsLast;
@@ -257,16 +257,33 @@ fn try_panels(case: &Case, numbers: &mut Numbers) {
     let r = case.residual.then_some(&residual[..]);
     let mut p = case.params();
     p.weights = ConvLayout::Panels16;
-    for isa in isas() {
-        for in_place in [false, true] {
-            let y = run(&p, isa, in_place, (&x, &x_dims), (&packed, &packed_dims), bias, r, &y_dims);
+    for (isa, in_place) in isas().into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
+        let y = run(&p, isa, in_place, (&x, &x_dims), (&packed, &packed_dims), bias, r, &y_dims);
+        close(&y, &expected, &(isa, in_place, case));
+    }
+    // Channels-last.
+    let last = |dims: &[usize]| [&dims[..1], &dims[2..], &dims[1..2]].concat();
+    let (x, r) = (to_last(&x, case.batch, c), to_last(&residual, case.batch, m));
+    let (expected, r) = (to_last(&expected, case.batch, m), case.residual.then_some(&r[..]));
+    p.data = DataLayout::ChannelsLast;
+    for (isa, in_place) in isas().into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
+        let w = (&packed[..], &packed_dims[..]);
+        let y = run(&p, isa, in_place, (&x, &last(&x_dims)), w, bias, r, &last(&y_dims));
+        close(&y, &expected, &(isa, in_place, case));
+    }
+    if case.c == 1 && case.m == 1 {
+        let dims = [m.div_ceil(16), case.kernel.iter().product(), 16];
+        let packed = pack(PackKind::ConvDepthwise16, &w, &case.weight_dims(), &dims);
+        p.weights = ConvLayout::Depthwise16;
+        for (isa, in_place) in isas().into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
+            let y = run(&p, isa, in_place, (&x, &last(&x_dims)), (&packed, &dims), bias, r, &last(&y_dims));
             close(&y, &expected, &(isa, in_place, case));
         }
     }
 }
 
 #[test]
-fn panels_channels_first() {
+fn packed_weights() {
     let mut numbers = Numbers::new(4);
     for _ in 0..100 {
         let case = Case::random(&mut numbers);
@@ -288,6 +305,76 @@ fn panels_with_many_terms_or_pixels() {
     (case.c, case.m, case.kernel, case.before) = (90, 3, vec![1, 1], vec![0, 0]);
     (case.input, case.output) = (vec![30, 41], vec![30, 41]);
     try_panels(&case, &mut numbers);
+}
+
+/// One input channel for each group: planes of several blocks, several results, strides with and without phases.
+#[test]
+fn depthwise_blocks() {
+    let mut numbers = Numbers::new(8);
+    for round in 0..40 {
+        let mut case = Case::random(&mut numbers);
+        case.batch = 1;
+        (case.group, case.c, case.m) = (numbers.range(1, 3), 1, numbers.range(1, 2));
+        let s = [1, 2, 3, 5][round % 4];
+        case.strides = vec![numbers.range(1, 2) as u32, s];
+        case.kernel = vec![numbers.range(1, 5), numbers.range(1, 7)];
+        case.dilations = vec![numbers.range(1, 2) as u32, numbers.range(1, 3) as u32];
+        case.before = vec![numbers.range(0, 3) as i64, numbers.range(0, 5) as i64];
+        case.output = vec![numbers.range(1, 30), if round % 5 == 0 { 300 } else { numbers.range(1, 60) }];
+        case.input = (0..2)
+            .map(|a| {
+                let reach = (case.output[a] - 1) * case.strides[a] as usize
+                    + (case.kernel[a] - 1) * case.dilations[a] as usize
+                    + 1;
+                reach.saturating_sub(case.before[a] as usize + numbers.range(0, 2)).max(1)
+            })
+            .collect();
+        if round % 7 == 0 {
+            (case.input[1], case.output[1], case.kernel[1], case.before[1]) = (1, 1, 1, 0);
+        }
+        let (c, m) = (case.group, case.group * case.m);
+        let (x_dims, y_dims) = (case.dims(c, &case.input), case.dims(m, &case.output));
+        let x = numbers.floats(x_dims.iter().product());
+        let w = numbers.floats(case.weight_dims().iter().product());
+        let (bias, residual) = (numbers.floats(m), numbers.floats(y_dims.iter().product()));
+        let expected = case.expected(&x, &w, &bias, &residual);
+        let bias = case.bias.then_some(&bias[..]);
+        let r = case.residual.then_some(&residual[..]);
+        for (isa, in_place) in isas().into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
+            let w = (&w[..], &case.weight_dims()[..]);
+            let y = run(&case.params(), isa, in_place, (&x, &x_dims), w, bias, r, &y_dims);
+            close(&y, &expected, &(round, isa, &case));
+        }
+    }
+}
+
+#[test]
+fn depthwise_workspace_never_shrinks() {
+    let mut numbers = Numbers::new(9);
+    for _ in 0..200 {
+        let kernel = [numbers.range(1, 4), numbers.range(1, 2) * 2 - 1];
+        let list = |v: [usize; 2]| List::<u32, 3>::of(v.map(|v| v as u32));
+        let p = Conv {
+            kernel: list(kernel),
+            strides: list([numbers.range(1, 3), numbers.range(1, 5)]),
+            dilations: list([numbers.range(1, 2), numbers.range(1, 2)]),
+            before: List::of([0, 0]),
+            group: 2,
+            activation: Activation::IDENTITY,
+            weights: ConvLayout::Plain,
+            data: DataLayout::ChannelsFirst,
+        };
+        let needed = |extents: [usize; 2]| {
+            let output = [0, 1].map(|a| (extents[a] - 1) / p.strides[a] as usize + 1);
+            let meta = |dims: &[usize]| Some(Meta { dtype: DType::F32, dims: List::from_slice(dims).unwrap() });
+            let input = [0, 1].map(|a| extents[a] + (kernel[a] - 1) * p.dilations[a] as usize);
+            let reads = [meta(&[1, 2, input[0], input[1]]), meta(&[2, 1, kernel[0], kernel[1]])];
+            workspace(&p, &reads, &[meta(&[1, 2, output[0], output[1]])]).unwrap()
+        };
+        let small = [numbers.range(1, 40), numbers.range(1, 400)];
+        let large = small.map(|e| e + numbers.range(0, 3));
+        assert!(needed(small) <= needed(large), "{p:?} {small:?} {large:?}");
+    }
 }
 
 #[test]

@@ -14,13 +14,13 @@ use plan::prim::MapOp;
 #[inline(always)]
 unsafe fn arithmetic_on<S: Simd>(op: MapOp, a: [*const f32; 3], o: *mut f32, n: usize) -> bool {
     macro_rules! one {
-        ($f:expr) => {
-            lanes1::<S>(n, a[0], o, $f)
+        (|$x:ident| $f:expr) => {
+            lanes1!(S, n, a[0], o, |$x| $f)
         };
     }
     macro_rules! two {
-        ($f:expr) => {
-            lanes2::<S>(n, a[0], a[1], o, $f)
+        (|$x:ident, $y:ident| $f:expr) => {
+            lanes2!(S, n, a[0], a[1], o, |$x, $y| $f)
         };
     }
     macro_rules! scalar {

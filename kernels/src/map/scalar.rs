@@ -84,7 +84,7 @@ macro_rules! integer {
                     MapOp::BitAnd => each2::<T, T>(a, b, o, n, |x, y| x & y),
                     MapOp::BitOr => each2::<T, T>(a, b, o, n, |x, y| x | y),
                     MapOp::BitXor => each2::<T, T>(a, b, o, n, |x, y| x ^ y),
-                    // Shifts are of the bits, whatever the sign means; a negative amount counts as too large.
+                    // A negative amount counts as too large.
                     MapOp::Shl => {
                         each2::<T, T>(
                             a,
@@ -97,15 +97,14 @@ macro_rules! integer {
                         )
                     }
                     MapOp::Shr => {
-                        each2::<T, T>(
-                            a,
-                            b,
-                            o,
-                            n,
-                            |x, y| {
-                                if (y as $u) < T::BITS as $u { x.wrapping_shr(y as u32) } else { 0 }
-                            },
-                        )
+                        each2::<T, T>(a, b, o, n, |x, y| {
+                            // Too large an amount leaves what fills from the left: the sign, or zeros.
+                            if (y as $u) < T::BITS as $u {
+                                x.wrapping_shr(y as u32)
+                            } else {
+                                x.wrapping_shr(T::BITS - 1).wrapping_shr(1)
+                            }
+                        })
                     }
                     MapOp::Eq => each2::<T, u8>(a, b, o, n, |x, y| u8::from(x == y)),
                     MapOp::Lt => each2::<T, u8>(a, b, o, n, |x, y| u8::from(x < y)),

@@ -172,7 +172,7 @@ fn integer(op: MapOp, dtype: DType, a: i128, b: i128, c: i128) -> Option<i128> {
             if (0..bits).contains(&b) {
                 a >> b
             } else {
-                0
+                -i128::from(a < 0)
             }
         }
         MapOp::Clip => a.max(b).min(c),

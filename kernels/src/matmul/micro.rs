@@ -1,7 +1,11 @@
 //! The micro-kernels: a tile of C, up to 12 rows by 32 columns, held in registers over a stretch of `k`.
 
-use super::lanes::{Lanes, Portable};
-use crate::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Avx2, Avx512};
+use crate::{
+    Isa,
+    simd::{Portable, Simd},
+};
 
 /// Columns of a panel.
 pub(crate) const PANEL: usize = 16;
@@ -57,23 +61,23 @@ pub(super) const fn tile_size(isa: Isa) -> (usize, usize) {
 /// # Safety
 /// As for [`Kernel`].
 #[inline(always)]
-unsafe fn tile<V: Lanes, const MR: usize, const NV: usize, const KU: usize, const UNIT_ROWS: bool>(t: &Tile) {
+unsafe fn tile<S: Simd, const MR: usize, const NV: usize, const KU: usize, const UNIT_ROWS: bool>(t: &Tile) {
     // SAFETY: the caller vouches for the pointers of the tile, and they are only used for the elements it names.
     unsafe {
-        let mut sums = [[[V::zero(); NV]; MR]; KU];
+        let mut sums = [[[S::splat(0.0); NV]; MR]; KU];
         let mut a = t.a;
         let mut b = t.b;
         let mut k = t.k;
         while k >= KU {
             for sums in sums.iter_mut() {
-                step::<V, MR, NV, UNIT_ROWS>(t, a, b, sums);
+                step::<S, MR, NV, UNIT_ROWS>(t, a, b, sums);
                 a = a.wrapping_offset(if UNIT_ROWS { t.a_stride } else { 1 });
                 b = b.wrapping_offset(t.b_k);
             }
             k -= KU;
         }
         while k > 0 {
-            step::<V, MR, NV, UNIT_ROWS>(t, a, b, &mut sums[0]);
+            step::<S, MR, NV, UNIT_ROWS>(t, a, b, &mut sums[0]);
             a = a.wrapping_offset(if UNIT_ROWS { t.a_stride } else { 1 });
             b = b.wrapping_offset(t.b_k);
             k -= 1;
@@ -82,11 +86,11 @@ unsafe fn tile<V: Lanes, const MR: usize, const NV: usize, const KU: usize, cons
         for more in sums.iter().skip(1) {
             for (acc, more) in acc.iter_mut().zip(more) {
                 for (acc, more) in acc.iter_mut().zip(more) {
-                    *acc = acc.add(*more);
+                    *acc = S::add(*acc, *more);
                 }
             }
         }
-        finish::<V, MR, NV>(t, acc);
+        finish::<S, MR, NV>(t, acc);
     }
 }
 
@@ -95,24 +99,24 @@ unsafe fn tile<V: Lanes, const MR: usize, const NV: usize, const KU: usize, cons
 /// # Safety
 /// As for [`Kernel`], with `a` and `b` at that term.
 #[inline(always)]
-unsafe fn step<V: Lanes, const MR: usize, const NV: usize, const UNIT_ROWS: bool>(
+unsafe fn step<S: Simd, const MR: usize, const NV: usize, const UNIT_ROWS: bool>(
     t: &Tile,
     a: *const f32,
     b: *const f32,
-    sums: &mut [[V; NV]; MR],
+    sums: &mut [[S::V; NV]; MR],
 ) {
     // SAFETY: as the caller's.
     unsafe {
-        let mut cols = [V::zero(); NV];
+        let mut cols = [S::splat(0.0); NV];
         for (v, col) in cols.iter_mut().enumerate() {
-            let panel = (v * V::N / PANEL) as isize * t.b_panel;
-            *col = V::load(b.wrapping_offset(panel).wrapping_add(v * V::N % PANEL));
+            let panel = (v * S::LANES / PANEL) as isize * t.b_panel;
+            *col = S::load(b.wrapping_offset(panel).wrapping_add(v * S::LANES % PANEL));
         }
         for (r, sums) in sums.iter_mut().enumerate() {
             let x = if UNIT_ROWS { *a.wrapping_add(r) } else { *a.wrapping_offset(r as isize * t.a_stride) };
-            let x = V::splat(x);
+            let x = S::splat(x);
             for (sum, col) in sums.iter_mut().zip(cols) {
-                *sum = x.mul_add(col, *sum);
+                *sum = S::fma(x, col, *sum);
             }
         }
     }
@@ -123,43 +127,44 @@ unsafe fn step<V: Lanes, const MR: usize, const NV: usize, const UNIT_ROWS: bool
 /// # Safety
 /// As for [`Kernel`].
 #[inline(always)]
-unsafe fn finish<V: Lanes, const MR: usize, const NV: usize>(t: &Tile, mut acc: [[V; NV]; MR]) {
+unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(t: &Tile, mut acc: [[S::V; NV]; MR]) {
     // SAFETY: as the caller's; no more than `cols` columns are touched.
     unsafe {
-        let whole = t.cols >= NV * V::N;
+        let whole = t.cols >= NV * S::LANES;
         if !t.col_bias.is_null() {
             for v in 0..NV {
-                let bias = load::<V>(t.col_bias, v, t.cols, whole);
+                let bias = load::<S>(t.col_bias, v, t.cols, whole);
                 for row in acc.iter_mut() {
-                    row[v] = row[v].add(bias);
+                    row[v] = S::add(row[v], bias);
                 }
             }
         }
         for (r, row) in acc.iter_mut().enumerate() {
             if !t.row_bias.is_null() {
-                let bias = V::splat(*t.row_bias.add(r));
+                let bias = S::splat(*t.row_bias.add(r));
                 for x in row.iter_mut() {
-                    *x = x.add(bias);
+                    *x = S::add(*x, bias);
                 }
             }
             if !t.add.is_null() {
                 let add = t.add.wrapping_add(r * t.c_row);
                 for (v, x) in row.iter_mut().enumerate() {
-                    *x = x.add(load::<V>(add, v, t.cols, whole));
+                    *x = S::add(*x, load::<S>(add, v, t.cols, whole));
                 }
             }
             if let Some((lo, hi)) = t.clip {
                 for x in row.iter_mut() {
-                    *x = x.clip(V::splat(lo), V::splat(hi));
+                    // `min` and `max` give their second argument where either is NaN: it stays.
+                    *x = S::min(S::splat(hi), S::max(S::splat(lo), *x));
                 }
             }
             let c = t.c.wrapping_add(r * t.c_row);
             for (v, x) in row.iter().enumerate() {
-                let at = c.wrapping_add(v * V::N);
+                let at = c.wrapping_add(v * S::LANES);
                 if whole {
-                    x.store(at);
+                    S::store(at, *x);
                 } else {
-                    x.store_first(at, t.cols.saturating_sub(v * V::N));
+                    S::store_part(at, *x, t.cols.saturating_sub(v * S::LANES).min(S::LANES));
                 }
             }
         }
@@ -171,10 +176,10 @@ unsafe fn finish<V: Lanes, const MR: usize, const NV: usize>(t: &Tile, mut acc: 
 /// # Safety
 /// `row` is valid for `cols` elements, and for all of the vector if `whole`.
 #[inline(always)]
-unsafe fn load<V: Lanes>(row: *const f32, v: usize, cols: usize, whole: bool) -> V {
-    let at = row.wrapping_add(v * V::N);
+unsafe fn load<S: Simd>(row: *const f32, v: usize, cols: usize, whole: bool) -> S::V {
+    let at = row.wrapping_add(v * S::LANES);
     // SAFETY: as the caller's.
-    unsafe { if whole { V::load(at) } else { V::load_first(at, cols.saturating_sub(v * V::N)) } }
+    unsafe { if whole { S::load(at) } else { S::load_part(at, cols.saturating_sub(v * S::LANES).min(S::LANES)) } }
 }
 
 macro_rules! kernels {
@@ -204,13 +209,10 @@ macro_rules! kernels {
 }
 
 #[cfg(target_arch = "x86_64")]
-use core::arch::x86_64::{__m256, __m512};
-
-#[cfg(target_arch = "x86_64")]
-kernels!(#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")] avx512, __m512, one: 1, two: 2,
+kernels!(#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")] avx512, Avx512, one: 1, two: 2,
     rows: [1 => 4, 2 => 2, 3 => 2, 4 => 1, 5 => 1, 6 => 1, 7 => 1, 8 => 1, 9 => 1, 10 => 1, 11 => 1, 12 => 1]);
 #[cfg(target_arch = "x86_64")]
-kernels!(#[target_feature(enable = "avx2,fma")] avx2, __m256, one: 2, two: 2,
+kernels!(#[target_feature(enable = "avx2,fma")] avx2, Avx2, one: 2, two: 2,
     rows: [1 => 4, 2 => 2, 3 => 1, 4 => 1, 5 => 1, 6 => 1]);
 kernels!(portable, Portable, one: 2, two: 2, rows: [1 => 1, 2 => 1, 3 => 1, 4 => 1]);
 

@@ -155,44 +155,54 @@ pub unsafe fn each<S: Simd>(n: usize, mut f: impl FnMut(usize, usize)) {
     }
 }
 
-/// `o[i] = f(a[i])` for `n` elements; `o` may be `a`.
+/// `lanes1!(S, n, a, o, |x| f)`: `o[i] = f(a[i])` for `n` elements; `o` may be `a`. To be used where `n` elements can be read and
+/// written, and the processor has `S`.
 ///
-/// # Safety
-/// `n` elements can be read and written there, and the processor has `S`.
-#[inline(always)]
-pub unsafe fn lanes1<S: Simd>(n: usize, a: *const f32, o: *mut f32, f: impl Fn(S::V) -> S::V) {
-    let mut i = 0;
-    // SAFETY: `i + LANES <= n`, then `n - i` lanes are left.
-    unsafe {
-        while i + S::LANES <= n {
-            S::store(o.add(i), f(S::load(a.add(i))));
-            i += S::LANES;
+/// A macro and no function, since a large closure is not inlined, and then compiled without the instruction set of its caller.
+macro_rules! lanes1 {
+    ($s:ty, $n:expr, $a:expr, $o:expr, |$x:ident| $f:expr) => {{
+        let (n, a, o): (usize, *const f32, *mut f32) = ($n, $a, $o);
+        let mut i = 0;
+        while i < n {
+            let part = n - i;
+            let whole = part >= <$s>::LANES;
+            let $x = if whole { <$s>::load(a.add(i)) } else { <$s>::load_part(a.add(i), part) };
+            let y = $f;
+            if whole {
+                <$s>::store(o.add(i), y);
+            } else {
+                <$s>::store_part(o.add(i), y, part);
+            }
+            i += <$s>::LANES;
         }
-        if i < n {
-            S::store_part(o.add(i), f(S::load_part(a.add(i), n - i)), n - i);
-        }
-    }
+    }};
 }
+pub(crate) use lanes1;
 
-/// `o[i] = f(a[i], b[i])` for `n` elements; `o` may be `a` or `b`.
-///
-/// # Safety
-/// `n` elements can be read and written there, and the processor has `S`.
-#[inline(always)]
-pub unsafe fn lanes2<S: Simd>(n: usize, a: *const f32, b: *const f32, o: *mut f32, f: impl Fn(S::V, S::V) -> S::V) {
-    let mut i = 0;
-    // SAFETY: `i + LANES <= n`, then `n - i` lanes are left.
-    unsafe {
-        while i + S::LANES <= n {
-            S::store(o.add(i), f(S::load(a.add(i)), S::load(b.add(i))));
-            i += S::LANES;
+/// `lanes2!(S, n, a, b, o, |x, y| f)`: `o[i] = f(a[i], b[i])`; as [`lanes1`].
+macro_rules! lanes2 {
+    ($s:ty, $n:expr, $a:expr, $b:expr, $o:expr, |$x:ident, $y:ident| $f:expr) => {{
+        let (n, a, b, o): (usize, *const f32, *const f32, *mut f32) = ($n, $a, $b, $o);
+        let mut i = 0;
+        while i < n {
+            let part = n - i;
+            let whole = part >= <$s>::LANES;
+            let ($x, $y) = if whole {
+                (<$s>::load(a.add(i)), <$s>::load(b.add(i)))
+            } else {
+                (<$s>::load_part(a.add(i), part), <$s>::load_part(b.add(i), part))
+            };
+            let y = $f;
+            if whole {
+                <$s>::store(o.add(i), y);
+            } else {
+                <$s>::store_part(o.add(i), y, part);
+            }
+            i += <$s>::LANES;
         }
-        if i < n {
-            let k = n - i;
-            S::store_part(o.add(i), f(S::load_part(a.add(i), k), S::load_part(b.add(i), k)), k);
-        }
-    }
+    }};
 }
+pub(crate) use lanes2;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ type Row = [f32; 16];
 unsafe fn run<S: Simd>(op: u8, a: &[f32], b: &[f32], o: &mut [f32]) {
     // SAFETY: the slices have equal lengths, and `isa_fn` has chosen an instruction set that the processor has.
     unsafe {
-        super::lanes2::<S>(a.len(), a.as_ptr(), b.as_ptr(), o.as_mut_ptr(), |a, b| match op {
+        super::lanes2!(S, a.len(), a.as_ptr(), b.as_ptr(), o.as_mut_ptr(), |a, b| match op {
             0 => S::add(a, b),
             1 => S::sub(a, b),
             2 => S::mul(a, b),

@@ -1,12 +1,10 @@
 //! Adding nodes: what can be computed while planning is not added.
 
-use super::{Builder, Graph, Op, Problem, Source, V, View, builder::Result};
+use super::fold::{SMALL, aligned, space, static_strides};
+use super::{Builder, Op, Problem, Source, V, View, builder::Result};
 use bytes::Bytes;
-use kernels::{Call, Dst, Fault, Meta, Shape, Src};
-use plan::{Axes, DType, ExprId, Primitive, prim::*};
-
-/// Constants of up to this many bytes are always folded; larger ones where they are at most twice their operands.
-const SMALL: usize = 1 << 20;
+use kernels::{Call, Dst, Fault, Shape, Src};
+use plan::{DType, ExprId, Primitive, prim::*};
 
 impl Builder {
     /// Adds a primitive; gives its writes. Folded where the operands are known.
@@ -77,66 +75,6 @@ impl Builder {
         if count == one && extent != one { self.broadcast(flat, &[extent]) } else { Ok(flat) }
     }
 
-    /// Runs a primitive on constants; none where it has to wait for the run.
-    fn fold(
-        &mut self,
-        prim: &Primitive<ExprId>,
-        reads: &[Option<V>],
-        writes: &[(DType, Vec<ExprId>)],
-    ) -> Result<Option<Vec<V>>> {
-        if matches!(prim, Primitive::Random(_)) || reads.iter().all(Option::is_none) {
-            return Ok(None);
-        }
-        let mut sources = Vec::new();
-        for r in reads {
-            let Some(v) = r else {
-                sources.push(None);
-                continue;
-            };
-            let (Some(bytes), Some(dims)) = (self.graph.constant_of(*v), self.graph.static_dims(*v)) else {
-                return Ok(None);
-            };
-            sources.push(Some((self.dtype(*v), dims, bytes.clone())));
-        }
-        let mut targets = Vec::new();
-        for (dtype, dims) in writes {
-            let Some(dims) = self.const_ints(dims) else { return Ok(None) };
-            let dims: Vec<usize> = dims.into_iter().map(|d| d.max(0) as usize).collect();
-            targets.push((*dtype, dims));
-        }
-        let given: usize = sources.iter().flatten().map(|(_, _, b)| b.len()).sum();
-        let wanted = targets.iter().try_fold(0usize, |n, (t, d)| {
-            let count = d.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
-            n.checked_add(t.bytes_of(count)?)
-        });
-        if wanted.is_none_or(|w| w > SMALL.max(2 * given)) {
-            return Ok(None);
-        }
-        let mut unknown = false;
-        let prim = prim.map_extents(&mut |e| {
-            self.graph.exprs.as_const(e).unwrap_or_else(|| {
-                unknown = true;
-                0
-            })
-        });
-        if unknown {
-            return Ok(None);
-        }
-        let done = run(&prim, &sources, &targets, &mut [], self.isa);
-        match done {
-            Ok(list) => {
-                let mut out = Vec::new();
-                for ((dtype, dims), bytes) in targets.into_iter().zip(list) {
-                    out.push(self.constant(dtype, &dims, bytes, false)?);
-                }
-                Ok(Some(out))
-            }
-            // What the kernel cannot do is reported where the plan is made, with the step's name.
-            Err(Fault::Unsupported(_)) => Ok(None),
-            Err(fault) => Err(Problem::new(format!("{} of constants: {fault}", prim.traits().name))),
-        }
-    }
-
     // ---- views --------------------------------------------------------------------------------------------------------------
 
     fn view(&mut self, view: View, v: V, dims: &[ExprId]) -> Result<V> {
@@ -170,7 +108,9 @@ impl Builder {
         }
         let count = new.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
         let Some(wanted) = count.and_then(|n| dtype.bytes_of(n)) else { return Ok(None) };
-        if dtype.size().is_none() || (wanted > SMALL && wanted > bytes.len()) {
+        // A broadcast repeats in memory what strides repeat for nothing.
+        let room = if *view == View::Broadcast { 256 } else { SMALL };
+        if dtype.size().is_none() || (wanted > room && wanted > bytes.len()) {
             return Ok(None);
         }
         let Some((offset, strides)) = static_strides(view, &old, &new, &self.graph) else { return Ok(None) };
@@ -377,90 +317,4 @@ impl Builder {
             self.graph.values[v.index()].name = name.to_owned();
         }
     }
-}
-
-/// Offset and strides, in elements, of a view of a contiguous tensor.
-fn static_strides(view: &View, old: &[usize], new: &[usize], graph: &Graph) -> Option<(isize, Vec<isize>)> {
-    let shape = Shape::contiguous(old).ok()?;
-    let s = shape.strides();
-    Some(match view {
-        View::Reshape => return None,
-        View::Permute(perm) => (0, perm.iter().map(|p| s.get(*p as usize).copied()).collect::<Option<_>>()?),
-        View::Slice { start, step } => {
-            let mut offset = 0isize;
-            for (st, e) in s.iter().zip(start.iter()) {
-                offset = offset.checked_add(st.checked_mul(isize::try_from(graph.exprs.as_const(*e)?).ok()?)?)?;
-            }
-            (offset, s.iter().zip(step.iter()).map(|(st, k)| st.checked_mul(*k as isize)).collect::<Option<_>>()?)
-        }
-        View::Broadcast => {
-            let lead = new.len().checked_sub(old.len())?;
-            let tail = old.iter().zip(s).zip(new.iter().skip(lead));
-            let mut out = vec![0; lead];
-            out.extend(tail.map(|((o, s), n)| if *o == 1 && *n != 1 { 0 } else { *s }));
-            (0, out)
-        }
-    })
-}
-
-/// Room for `len` bytes aligned to 64: the memory, and where in it they start.
-fn space(len: usize) -> std::result::Result<(Vec<u8>, usize), Fault> {
-    let memory = vec![0u8; len.checked_add(64).ok_or(Fault::Extent)?];
-    let from = memory.as_ptr().align_offset(64);
-    if from > 64 { Err(Fault::OutOfBounds) } else { Ok((memory, from)) }
-}
-
-/// The data at an address that suits its type: itself, or a copy.
-fn aligned(data: &Bytes, dtype: DType) -> std::result::Result<Bytes, Fault> {
-    if data.as_ptr().align_offset(dtype.align()) == 0 {
-        return Ok(data.clone());
-    }
-    let (mut memory, from) = space(data.len())?;
-    memory.get_mut(from..from + data.len()).ok_or(Fault::OutOfBounds)?.copy_from_slice(data);
-    Ok(Bytes::from(memory).slice(from..from + data.len()))
-}
-
-/// Runs one primitive on plain data.
-pub(crate) fn run(
-    prim: &Primitive<i64>,
-    sources: &[Option<(DType, Vec<usize>, Bytes)>],
-    targets: &[(DType, Vec<usize>)],
-    defines: &mut [i64],
-    isa: kernels::Isa,
-) -> std::result::Result<Vec<Bytes>, Fault> {
-    let meta = |dtype: DType, dims: &[usize]| {
-        Axes::from_slice(dims).map(|dims| Meta { dtype, dims }).ok_or(Fault::Shape("rank above 8"))
-    };
-    let (mut held, mut read_meta, mut write_meta) = (Vec::new(), Vec::new(), Vec::new());
-    for s in sources {
-        held.push(match s {
-            Some((dtype, dims, bytes)) => Some((*dtype, dims, aligned(bytes, *dtype)?)),
-            None => None,
-        });
-        read_meta.push(s.as_ref().map(|(dtype, dims, _)| meta(*dtype, dims)).transpose()?);
-    }
-    let mut memory = Vec::new();
-    for (dtype, dims) in targets {
-        let count = dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).ok_or(Fault::Extent)?;
-        let len = dtype.bytes_of(count).ok_or(Fault::Extent)?;
-        memory.push((space(len)?, len));
-        write_meta.push(Some(meta(*dtype, dims)?));
-    }
-    let (mut work, work_at) = space(kernels::workspace(prim, &read_meta, &write_meta)?)?;
-    let mut reads = Vec::new();
-    for h in &held {
-        reads.push(match h {
-            Some((dtype, dims, bytes)) => Some(Src::from_bytes(bytes, *dtype, dims)?),
-            None => None,
-        });
-    }
-    let mut writes = Vec::new();
-    for (((bytes, from), len), (dtype, dims)) in memory.iter_mut().zip(targets) {
-        let place = bytes.get_mut(*from..*from + *len).ok_or(Fault::OutOfBounds)?;
-        writes.push(Some(Dst::from_bytes(place, *dtype, dims)?));
-    }
-    let room = work.get_mut(work_at..).unwrap_or(&mut []);
-    kernels::execute(prim, &mut Call::new(&reads, &mut writes, room, defines, isa))?;
-    drop(writes);
-    Ok(memory.into_iter().map(|((bytes, from), len)| Bytes::from(bytes).slice(from..from + len)).collect())
 }

@@ -1,7 +1,6 @@
 //! Primitives that find an extent while they run, and going back to an earlier state of the graph.
 
-use super::{B, Builder, Op, Problem, V, builder::Result, emit};
-use kernels::Fault;
+use super::{B, Builder, Op, V, builder::Result};
 use plan::{DType, ExprId, Primitive};
 
 /// One write of a primitive that finds a count.
@@ -78,44 +77,10 @@ impl Builder {
         reads: &[Option<V>],
         writes: &[Counted],
     ) -> Result<Option<(Vec<V>, i64)>> {
-        let mut sources = Vec::new();
-        for r in reads {
-            let Some(v) = r else {
-                sources.push(None);
-                continue;
-            };
-            let (Some(bytes), Some(dims)) = (self.graph.constant_of(*v), self.graph.static_dims(*v)) else {
-                return Ok(None);
-            };
-            sources.push(Some((self.dtype(*v), dims, bytes.clone())));
-        }
-        let mut targets = Vec::new();
-        for w in writes {
-            let Some(dims) = self.const_ints(&w.dims) else { return Ok(None) };
-            targets.push((w.dtype, dims.into_iter().map(|d| d.max(0) as usize).collect::<Vec<_>>()));
-        }
-        let mut unknown = false;
-        let concrete = prim.map_extents(&mut |e| {
-            self.graph.exprs.as_const(e).unwrap_or_else(|| {
-                unknown = true;
-                0
-            })
-        });
-        if unknown {
-            return Ok(None);
-        }
+        let targets: Vec<(DType, Vec<ExprId>)> = writes.iter().map(|w| (w.dtype, w.dims.clone())).collect();
         let mut found = [0];
-        match emit::run(&concrete, &sources, &targets, &mut found, self.isa) {
-            Ok(list) => {
-                let mut out = Vec::new();
-                for ((dtype, dims), bytes) in targets.into_iter().zip(list) {
-                    out.push(self.constant(dtype, &dims, bytes, false)?);
-                }
-                Ok(Some((out, found[0])))
-            }
-            Err(Fault::Unsupported(_)) => Ok(None),
-            Err(fault) => Err(Problem::new(format!("{} of constants: {fault}", prim.traits().name))),
-        }
+        let folded = self.fold_with(prim, reads, &targets, &mut found)?;
+        Ok(folded.map(|(out, found)| (out, found.first().copied().unwrap_or(0))))
     }
 
     /// The state of the graph, to go back to with [`Builder::rollback`].

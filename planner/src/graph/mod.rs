@@ -6,6 +6,7 @@
 mod broadcast;
 mod builder;
 mod emit;
+mod fold;
 mod found;
 mod known;
 mod text;

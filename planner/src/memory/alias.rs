@@ -312,20 +312,7 @@ impl<'a> Alias<'a> {
 
     /// The most bytes live at once.
     pub fn peak(&self, lives: &[Option<Life>]) -> u64 {
-        let mut delta = vec![0i128; self.timeline.end as usize + 1];
-        for (buffer, life) in self.plan.buffers.iter().zip(lives) {
-            let (Some(life), Class::Act | Class::Work) = (life, buffer.class) else { continue };
-            let (start, end) = self.timeline.span(life.block, life.first, life.last);
-            let bytes = i128::from(buffer.max_bytes.next_multiple_of(self.plan.align));
-            delta[start as usize] += bytes;
-            delta[end as usize] -= bytes;
-        }
-        let mut live = 0i128;
-        let peak = delta.iter().map(|d| {
-            live += d;
-            live
-        });
-        peak.max().and_then(|p| u64::try_from(p).ok()).unwrap_or(0)
+        super::schedule::peak(self.plan, lives, &self.timeline).unwrap_or(u64::MAX)
     }
 
     /// Puts replaced steps in place and drops buffers that hold nothing any more.

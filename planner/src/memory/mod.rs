@@ -14,7 +14,9 @@
 mod alias;
 mod concat;
 mod exprs;
+mod known;
 mod lives;
+mod order;
 pub mod pack;
 mod poly;
 mod schedule;
@@ -37,7 +39,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { pack_budget: 200_000, reorder: true, in_place: true }
+        Options { pack_budget: 50_000, reorder: true, in_place: true }
     }
 }
 
@@ -77,9 +79,13 @@ pub fn optimise(plan: &mut Plan, options: &Options) -> Result<(), Error> {
     if !plan.align.is_power_of_two() {
         return Err(Error::Align(plan.align));
     }
-    let tree = tree::Tree::new(plan)?;
+    tree::Tree::new(plan)?;
     views::name_roots(plan)?;
     plan.certificate.naive_bytes = schedule::naive_bytes(plan)?;
+    if options.reorder {
+        order::improve(plan, options.in_place)?;
+    }
+    let tree = tree::Tree::new(plan)?;
     if options.in_place {
         alias::merge(plan, &tree);
     }

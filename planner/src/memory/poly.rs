@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 /// Terms beyond which nothing is said.
 const MAX_TERMS: usize = 64;
-/// Depth beyond which nothing is said.
-const MAX_DEPTH: u32 = 64;
+/// Expressions looked at beyond which nothing is said.
+const MAX_WORK: u32 = 512;
 
 /// The factors of each term (numbers of symbols and of what is neither a sum nor a product, ascending) and how often it counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,19 +25,29 @@ impl Poly {
 
     /// An expression of a plan; none where it is too long.
     pub fn of(plan: &Plan, exprs: &Exprs, e: ExprId) -> Option<Poly> {
-        Self::deep(plan, exprs, e, 0)
+        Self::deep(plan, exprs, e, &mut 0)
     }
 
-    fn deep(plan: &Plan, exprs: &Exprs, e: ExprId, depth: u32) -> Option<Poly> {
-        if depth > MAX_DEPTH {
+    fn deep(plan: &Plan, exprs: &Exprs, e: ExprId, work: &mut u32) -> Option<Poly> {
+        *work += 1;
+        if *work > MAX_WORK {
             return None;
         }
-        let sub = |e: ExprId| Self::deep(plan, exprs, e, depth + 1);
+        let mut sub = |e: ExprId| Self::deep(plan, exprs, e, work);
         match *plan.exprs.get(e.index())? {
             Expr::Const(n) => Some(Poly::number(n)),
-            Expr::Add(a, b) => sub(a)?.plus(&sub(b)?, 1),
-            Expr::Sub(a, b) => sub(a)?.plus(&sub(b)?, -1),
-            Expr::Mul(a, b) => sub(a)?.times(&sub(b)?),
+            Expr::Add(a, b) => {
+                let a = sub(a)?;
+                a.plus(&sub(b)?, 1)
+            }
+            Expr::Sub(a, b) => {
+                let a = sub(a)?;
+                a.plus(&sub(b)?, -1)
+            }
+            Expr::Mul(a, b) => {
+                let a = sub(a)?;
+                a.times(&sub(b)?)
+            }
             _ => Some(Poly(BTreeMap::from([(vec![exprs.number_of(e)], 1)]))),
         }
     }

@@ -37,13 +37,15 @@ pub fn finish(plan: &mut Plan, tree: &Tree, options: &Options) -> Result<(), Err
     plan.certificate.persist_bytes = sum(persist.map(|(i, _)| size(plan, i)))?;
     place(plan, &lives, &timeline, options)?;
     eager(plan, &lives);
+    super::known::settle(plan, tree);
     plan.certificate.eager_peak_bytes = eager_peak(plan, tree)?;
     plan.certificate.order_bound_bytes = order_bound(plan)?;
     pins(plan, &lives, tree);
     Ok(())
 }
 
-fn place(plan: &mut Plan, lives: &[Option<Life>], timeline: &Timeline, options: &Options) -> Result<(), Error> {
+/// The buffers of the arena, and what is to be packed for them.
+fn items(plan: &Plan, lives: &[Option<Life>], timeline: &Timeline) -> Result<(Vec<usize>, Vec<Item>), Error> {
     let (mut owners, mut items) = (Vec::new(), Vec::new());
     for (i, buffer) in plan.buffers.iter().enumerate().filter(|(_, b)| in_arena(b.class)) {
         let (start, end) = match lives.get(i).copied().flatten() {
@@ -55,6 +57,26 @@ fn place(plan: &mut Plan, lives: &[Option<Life>], timeline: &Timeline, options: 
         items.push(Item { size: size(plan, i)?, align: plan.align, start, end, fixed: None });
     }
     sum(items.iter().map(|i| Ok(i.size)))?;
+    Ok((owners, items))
+}
+
+/// The most bytes live at once.
+pub fn peak(plan: &Plan, lives: &[Option<Life>], timeline: &Timeline) -> Result<u64, Error> {
+    let (_, items) = items(plan, lives, timeline)?;
+    let mut delta = vec![0i128; timeline.end as usize + 1];
+    for item in items {
+        delta[item.start as usize] += i128::from(item.size);
+        delta[item.end as usize] -= i128::from(item.size);
+    }
+    let live = delta.iter().scan(0i128, |live, d| {
+        *live += d;
+        Some(*live)
+    });
+    u64::try_from(live.max().unwrap_or(0)).map_err(|_| Error::TooLarge)
+}
+
+fn place(plan: &mut Plan, lives: &[Option<Life>], timeline: &Timeline, options: &Options) -> Result<(), Error> {
+    let (owners, items) = items(plan, lives, timeline)?;
     let packing = pack(&items, options.pack_budget);
     for (owner, offset) in owners.iter().zip(&packing.offsets) {
         if let Some(buffer) = plan.buffers.get_mut(*owner) {
@@ -103,8 +125,8 @@ fn eager_peak(plan: &Plan, tree: &Tree) -> Result<u64, Error> {
             delta[free.map_or(n + 1, |f| f as usize + 1).min(n + 1)] -= i128::from(bytes);
         }
         let (mut live, mut peak) = (0i128, 0i128);
-        for i in 0..=n {
-            live += delta[i];
+        for (i, change) in delta.iter().take(n + 1).enumerate() {
+            live += change;
             let inner = block.steps.get(i).into_iter().flat_map(bodies).flatten();
             let inner = inner.map(|c| peaks.get(c.index()).copied().unwrap_or(0)).max().unwrap_or(0);
             peak = peak.max(live + i128::from(inner));

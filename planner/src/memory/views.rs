@@ -36,6 +36,22 @@ pub fn name_roots(plan: &mut Plan) -> Result<(), Error> {
             value.root = root.filter(|r| r.index() != i);
         }
     }
+    flatten(plan)
+}
+
+/// Makes views of views views of what lies beneath.
+fn flatten(plan: &mut Plan) -> Result<(), Error> {
+    for i in 0..plan.values.len() {
+        let mut root = plan.values[i].root;
+        for _ in 0..=plan.values.len() {
+            match root.and_then(|r| plan.values.get(r.index())).and_then(|r| r.root) {
+                Some(beneath) if beneath.index() != i => root = Some(beneath),
+                Some(_) => return Err(Error::Index { what: "root of view", index: i }),
+                None => break,
+            }
+        }
+        plan.values[i].root = root;
+    }
     Ok(())
 }
 

@@ -90,6 +90,11 @@ fn scaled(cx: &mut Cx<'_>, v: V, by: f32) -> Result<V, Problem> {
 }
 
 fn gemm(cx: &mut Cx<'_>, node: &Node) -> Lowered {
+    Ok(vec![gemm_of(cx, node)?.into()])
+}
+
+/// The result of a node with the operands and attributes of `Gemm`.
+pub(super) fn gemm_of(cx: &mut Cx<'_>, node: &Node) -> Result<V, Problem> {
     let (a, b) = (cx.input(node, 0)?, cx.input(node, 1)?);
     if cx.b.rank(a) != 2 || cx.b.rank(b) != 2 {
         return Err(Problem::new(format!("Gemm of {} and {}", cx.b.describe(a), cx.b.describe(b))));
@@ -107,7 +112,7 @@ fn gemm(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         let c = cx.b.broadcast(c, &dims)?;
         y = cx.b.binary(MapOp::Add, y, c)?;
     }
-    Ok(vec![y.into()])
+    Ok(y)
 }
 
 fn fused_matmul(cx: &mut Cx<'_>, node: &Node) -> Lowered {

@@ -5,11 +5,14 @@
 mod control;
 mod lower;
 mod program;
+#[cfg(test)]
+mod tests;
 mod value;
 mod window;
 
 mod activation;
 mod attention;
+mod contrib;
 mod conv;
 mod gather;
 mod generate;
@@ -61,6 +64,7 @@ const FAMILY_TABLES: &[&[Operator]] = &[
     control::OPERATORS,
     activation::OPERATORS,
     attention::OPERATORS,
+    contrib::OPERATORS,
     conv::OPERATORS,
     gather::OPERATORS,
     generate::OPERATORS,

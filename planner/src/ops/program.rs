@@ -68,12 +68,6 @@ impl Program {
         self.push(MapOp::Select, b.dtype, b.dtype, [a.at, b.at, c.at], 0)
     }
 
-    /// `min(max(a, low), high)`.
-    pub(super) fn clip(&mut self, a: Reg, low: f64, high: f64) -> Result<Reg, Problem> {
-        let (low, high) = (self.constant(a.dtype, low)?, self.constant(a.dtype, high)?);
-        Ok(self.push(MapOp::Clip, a.dtype, a.dtype, [a.at, low.at, high.at], 0))
-    }
-
     /// Converted; the register itself where it has the type.
     pub(super) fn cast(&mut self, a: Reg, to: DType) -> Reg {
         if a.dtype == to { a } else { self.cast_as(MapOp::Cast, a, to) }

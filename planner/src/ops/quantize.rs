@@ -203,6 +203,17 @@ fn dequantize_linear(cx: &mut Cx<'_>, node: &Node) -> Lowered {
     Ok(vec![cx.b.reshape(y, &dims)?.into()])
 }
 
+/// `saturate(round(x / scale) + zero)` of f32, with a scale and a zero point that are broadcast to it.
+pub(super) fn quantized(cx: &mut Cx<'_>, x: V, scale: V, zero: V) -> Result<V, Problem> {
+    let to = cx.b.dtype(zero);
+    let (mut p, [x, scale, zero]) = Program::new(&cx.b, [x, scale, zero]);
+    let v = quotient(&mut p, x, scale, DType::F32, DType::F32, to);
+    let zero = p.cast(zero, DType::F32);
+    let v = p.two(MapOp::Add, v, zero);
+    narrow(&mut p, v, to, true);
+    p.finish(&mut cx.b)
+}
+
 /// An 8-bit quantised tensor that was made during the run.
 pub(super) struct Quantized {
     pub y: V,

@@ -211,7 +211,9 @@ impl Scheduler<'_> {
         }
         let place =
             self.places.get(&v).cloned().ok_or_else(|| Problem::new("a value is used before it has a place"))?;
+        // The root may itself be a view of a copy.
         let root = if place.root == v { None } else { Some(self.id(place.root)?) };
+        let root = root.map(|r| self.plan.values.get(r.index()).and_then(|root| root.root).unwrap_or(r));
         let value = self.graph.value(v);
         let (name, dtype, dims) = (value.name.clone(), value.dtype, value.dims);
         let strides = match place.is_contiguous() {

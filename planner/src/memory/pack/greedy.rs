@@ -70,14 +70,12 @@ pub fn portfolio(problem: &Problem<'_>, bound: u64) -> Vec<u64> {
 
 fn facts(problem: &Problem<'_>, i: usize) -> Facts {
     let item = &problem.items[i];
-    let (a, b) = problem.spans[i];
-    let total = problem.totals.get(a as usize..b as usize).and_then(|t| t.iter().max()).copied().unwrap_or(0);
     let life = u128::from(item.end.saturating_sub(item.start));
     Facts {
         size: u128::from(item.size),
         life,
         area: u128::from(item.size) * life,
-        total: u128::from(total),
+        total: u128::from(problem.total_over(i as u32)),
         overlaps: problem.neighbours(i as u32).len() as u128,
         start: u128::from(item.start),
         end: u128::from(item.end),

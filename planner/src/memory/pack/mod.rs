@@ -1,9 +1,13 @@
 //! Offsets for pieces of memory with known lifetimes: dynamic storage allocation.
 //!
-//! A pure function of its input. It counts search steps, never time, and breaks ties by index.
+//! A pure function of its input. Greedy placements come first; where the best is above the bound, a branch-and-bound search
+//! (`search`) looks for a placement at the bound, and if its budget does not suffice, at targets in between. It counts search
+//! steps, never time, and breaks ties by index.
 
 mod greedy;
+mod search;
 mod sections;
+mod targets;
 
 use sections::Problem;
 
@@ -38,10 +42,30 @@ pub struct Packing {
 }
 
 /// Places items so that no two overlap in time and space, as low as `budget` search steps allow.
-pub fn pack(items: &[Item], _budget: u64) -> Packing {
+///
+/// Pinned items must not overlap each other; nothing else is assumed of the input.
+pub fn pack(items: &[Item], budget: u64) -> Packing {
+    pack_under(items, None, budget)
+}
+
+/// As [`pack`], but content with any height up to `capacity`.
+pub fn pack_within(items: &[Item], capacity: u64, budget: u64) -> Packing {
+    pack_under(items, Some(capacity), budget)
+}
+
+fn pack_under(items: &[Item], capacity: Option<u64>, budget: u64) -> Packing {
     let problem = Problem::new(items);
     let bound = problem.bound();
-    let best = greedy::portfolio(&problem, bound);
-    let height = problem.height(&best);
-    Packing { offsets: best, height, bound, optimal: height <= bound, nodes: 0 }
+    let enough = capacity.unwrap_or(bound).max(bound);
+    let greedy = greedy::portfolio(&problem, enough);
+    let height = problem.height(&greedy);
+    if height <= enough || budget == 0 {
+        return Packing { offsets: greedy, height, bound, optimal: height <= bound, nodes: 0 };
+    }
+    let mut best = targets::Best::new(&problem, greedy, height, bound);
+    best.improve(enough, budget);
+    Packing { height: best.height, bound, optimal: best.is_proven(), nodes: best.nodes, offsets: best.offsets }
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,6 +70,39 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// The largest total of the sections in which an item lives.
+    pub fn total_over(&self, item: u32) -> u64 {
+        let (a, b) = self.spans[item as usize];
+        self.totals.get(a as usize..b as usize).and_then(|t| t.iter().max()).copied().unwrap_or(0)
+    }
+
+    /// The items of each section.
+    pub fn members(&self) -> Vec<Vec<u32>> {
+        let mut members = vec![Vec::new(); self.totals.len()];
+        for (i, span) in self.spans.iter().enumerate() {
+            (span.0..span.1).for_each(|s| members[s as usize].push(i as u32));
+        }
+        members
+    }
+
+    /// Parts that share no section, each by the start of their items' lives.
+    pub fn parts(&self) -> Vec<Vec<u32>> {
+        let mut live: Vec<u32> =
+            (0..self.items.len() as u32).filter(|i| self.spans[*i as usize].0 < self.spans[*i as usize].1).collect();
+        live.sort_by_key(|i| (self.spans[*i as usize], *i));
+        let mut parts: Vec<Vec<u32>> = Vec::new();
+        let mut end = 0;
+        for i in live {
+            let span = self.spans[i as usize];
+            match parts.last_mut() {
+                Some(part) if span.0 < end => part.push(i),
+                _ => parts.push(vec![i]),
+            }
+            end = end.max(span.1);
+        }
+        parts
+    }
+
     /// The end of the highest item.
     pub fn height(&self, offsets: &[u64]) -> u64 {
         self.items.iter().zip(offsets).map(|(i, o)| o.saturating_add(i.size)).max().unwrap_or(0)

@@ -2,4 +2,6 @@
 
 mod build;
 mod fixtures;
+mod mutations;
 mod random;
+mod scale;

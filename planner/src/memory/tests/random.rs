@@ -287,6 +287,8 @@ fn random_plans_are_accepted() {
     for seed in 0..seeds(250) {
         let plain = planned(seed, &Options { in_place: false, reorder: false, ..Options::default() });
         let merged = planned(seed, &Options { reorder: false, ..Options::default() });
+        let ordered = planned(seed, &Options::default());
+        assert!(ordered.certificate.lower_bound_bytes <= merged.certificate.lower_bound_bytes);
         let (a, b) = (plain.certificate, merged.certificate);
         assert_eq!(a.naive_bytes, b.naive_bytes);
         assert!(a.lower_bound_bytes >= b.lower_bound_bytes, "seed {seed}: sharing raised the peak");

@@ -7,7 +7,7 @@ use super::super::{Cx, Lowered};
 use super::grid::sample;
 use crate::graph::{Problem, V};
 use crate::onnx::Node;
-use plan::{ExprId, prim::*};
+use plan::{DType, ExprId, prim::*};
 
 pub(super) fn lower(cx: &mut Cx<'_>, node: &Node) -> Lowered {
     let (x, w, offset) = (cx.input(node, 0)?, cx.input(node, 1)?, cx.input(node, 2)?);
@@ -66,7 +66,9 @@ fn grid(cx: &mut Cx<'_>, window: &Window, x: V, offset: V, images: ExprId, out: 
     let Some((first, rest)) = out.split_first() else { return Err(Problem::new("no spatial axes")) };
     let rows = cx.b.exprs().mul(taps, *first);
     let target = [&[images, rows], rest, &[one]].concat();
-    let dtype = cx.b.dtype(x);
+    // In f64: a place that is whole stays whole.
+    let dtype = DType::F64;
+    let offset = cx.b.cast(offset, dtype)?;
     let mut parts = Vec::new();
     for axis in (0..axes).rev() {
         let place = cx.b.int(axis as i64);
@@ -78,7 +80,7 @@ fn grid(cx: &mut Cx<'_>, window: &Window, x: V, offset: V, images: ExprId, out: 
         let before = window.pads.get(axis).map_or(0, |p| p.0) as f64;
         let steps = line(cx, out[axis], axes + axis + 1, 2 * axes + 1, dtype)?;
         let tap = line(cx, kernel[axis], axis + 1, 2 * axes + 1, dtype)?;
-        let extent = cx.b.of_exprs(plan::DType::I64, &[], &[spatial[axis]])?;
+        let extent = cx.b.of_exprs(DType::I64, &[], &[spatial[axis]])?;
         let extent = cx.b.cast(extent, dtype)?;
         let (mut p, [o, k, own, extent]) = Program::new(&cx.b, [steps, tap, own, extent]);
         let at = p.with(MapOp::Mul, o, stride)?;
@@ -97,7 +99,7 @@ fn grid(cx: &mut Cx<'_>, window: &Window, x: V, offset: V, images: ExprId, out: 
 }
 
 /// `0, 1, ..` along an axis of `rank`.
-fn line(cx: &mut Cx<'_>, count: ExprId, axis: usize, rank: usize, dtype: plan::DType) -> Result<V, Problem> {
+fn line(cx: &mut Cx<'_>, count: ExprId, axis: usize, rank: usize, dtype: DType) -> Result<V, Problem> {
     let index = iota(&mut cx.b, count)?;
     let index = cx.b.cast(index, dtype)?;
     let one = cx.b.int(1);

@@ -16,7 +16,7 @@ fn scaled(cx: &mut Cx<'_>, extent: ExprId, scale: f32) -> Result<ExprId, Problem
     // As a fraction, it holds for every extent.
     for q in 1..=MAX_DENOMINATOR {
         let p = (f64::from(scale) * q as f64).round();
-        if (p / q as f64) as f32 == scale && p >= 1.0 && p < 1e9 {
+        if (p / q as f64) as f32 == scale && (1.0..1e9).contains(&p) {
             let (p, q) = (cx.b.int(p as i64), cx.b.int(q));
             let e = cx.b.exprs();
             let whole = e.mul(extent, p);
