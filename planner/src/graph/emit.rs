@@ -72,7 +72,16 @@ impl Builder {
         let one = self.int(1);
         let count = self.count(v);
         let flat = self.reshape(v, &[count])?;
-        if count == one && extent != one { self.broadcast(flat, &[extent]) } else { Ok(flat) }
+        if count != one || extent == one {
+            return Ok(flat);
+        }
+        let spread = self.broadcast(flat, &[extent])?;
+        // A constant stays one: it is short.
+        if self.is_const(flat) && self.graph.static_dims(spread).is_some() {
+            let dtype = self.dtype(spread);
+            return self.emit1(Copy {}, &[Some(spread)], dtype, &[extent]);
+        }
+        Ok(spread)
     }
 
     // ---- views --------------------------------------------------------------------------------------------------------------
