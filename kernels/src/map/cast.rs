@@ -99,6 +99,8 @@ pub(super) unsafe fn each<A: Copy, B: Copy>(a: *const u8, o: *mut u8, n: usize, 
         let mut i = 0;
         while i < whole {
             let x = a.add(i).cast::<[A; GROUP]>().read();
+            // Not an iterator over arrays, which would be compiled for each type.
+            #[allow(clippy::needless_range_loop)]
             for k in 0..GROUP {
                 o.add(i + k).write(f(x[k]));
             }

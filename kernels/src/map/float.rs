@@ -145,6 +145,8 @@ pub(super) unsafe fn each2<A: Copy, B: Copy>(a: *const u8, b: *const u8, o: *mut
         while i < whole {
             let x = a.add(i).cast::<[A; GROUP]>().read();
             let y = b.add(i).cast::<[A; GROUP]>().read();
+            // Not an iterator over arrays, which would be compiled for each type.
+            #[allow(clippy::needless_range_loop)]
             for k in 0..GROUP {
                 o.add(i + k).write(f(x[k], y[k]));
             }

@@ -312,6 +312,8 @@ pub(super) unsafe fn select<T: Copy>(r: Registers) {
             let x = a.add(i).cast::<[u8; GROUP]>().read();
             let y = b.add(i).cast::<[T; GROUP]>().read();
             let z = c.add(i).cast::<[T; GROUP]>().read();
+            // Not an iterator over arrays, which would be compiled for each type.
+            #[allow(clippy::needless_range_loop)]
             for k in 0..GROUP {
                 o.add(i + k).write(if x[k] != 0 { y[k] } else { z[k] });
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub(super) fn run(graph: &mut Graph, _: &mut Context) -> Changed {
     let mut changed = Changed::No;
     // Weights that several nodes read are packed once.
-    let mut packed: BTreeMap<(V, String), V> = BTreeMap::new();
+    let mut packed = Packed::new();
     let mut replaced = BTreeMap::new();
     rewrite::each_node(graph, |graph, n| {
         let done = match &graph.node(n).op {
@@ -28,15 +28,13 @@ pub(super) fn run(graph: &mut Graph, _: &mut Context) -> Changed {
     changed
 }
 
+/// Packed weights by the address of their data and the way of packing: views of the same data are the same weights.
+type Packed = BTreeMap<(usize, String), V>;
+
 /// Constant `f32` weights, packed once.
-fn pack(
-    b: &mut Builder,
-    packed: &mut BTreeMap<(V, String), V>,
-    v: V,
-    kind: PackKind,
-    dims: &[ExprId],
-) -> Result<V, Problem> {
-    let key = (v, format!("{kind:?}"));
+fn pack(b: &mut Builder, packed: &mut Packed, v: V, kind: PackKind, dims: &[ExprId]) -> Result<V, Problem> {
+    let address = b.graph.constant_of(v).map_or(0, |data| data.as_ptr() as usize);
+    let key = (address, format!("{kind:?} {:?}", b.dims(v)));
     if let Some(done) = packed.get(&key) {
         return Ok(*done);
     }
@@ -60,13 +58,7 @@ fn panels(b: &mut Builder, n: ExprId) -> ExprId {
 }
 
 /// `a · b` with a constant matrix `b`: all rows of all batches at once, over panels.
-fn matmul(
-    graph: &mut Graph,
-    n: N,
-    m: MatMul,
-    packed: &mut BTreeMap<(V, String), V>,
-    replaced: &mut BTreeMap<V, V>,
-) -> Option<Vec<N>> {
+fn matmul(graph: &mut Graph, n: N, m: MatMul, packed: &mut Packed, replaced: &mut BTreeMap<V, V>) -> Option<Vec<N>> {
     let (a, b_read) = (graph.read(n, 0)?, graph.read(n, 1)?);
     let out = graph.write(n, 0)?;
     let base = graph.behind_broadcast(b_read);
@@ -82,8 +74,11 @@ fn matmul(
     let out_name = graph.value(out).name.clone();
     let (made, nodes) = rewrite::build(graph, &name, |b| {
         let (da, db, dout) = (b.dims(a), b.dims(base), b.dims(out));
-        let ([lead @ .., k], [_, cols]) = (da.as_slice(), db.as_slice()) else { return Err(Problem::new("no matrix")) };
-        let (k, cols) = (*k, *cols);
+        let ([lead @ .., k], [.., rows, cols]) = (da.as_slice(), db.as_slice()) else {
+            return Err(Problem::new("no matrix"));
+        };
+        let (k, rows, cols) = (*k, *rows, *cols);
+        let base = b.reshape(base, &[rows, cols])?;
         let strips = panels(b, cols);
         let sixteen = b.int(16);
         let weights = pack(b, packed, base, PackKind::MatPanels16, &[strips, k, sixteen])?;
@@ -114,7 +109,7 @@ fn matmul(
     Some(nodes)
 }
 
-fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut BTreeMap<(V, String), V>) -> Option<Vec<N>> {
+fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut Packed) -> Option<Vec<N>> {
     let w = graph.read(n, 1)?;
     let x = graph.read(n, 0)?;
     if !is_f32_const(graph, w) || graph.value(x).dtype != DType::F32 {
@@ -145,7 +140,7 @@ fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut BTreeMap<(V, Stri
     Some(nodes)
 }
 
-fn rnn(graph: &mut Graph, n: N, r: Rnn, packed: &mut BTreeMap<(V, String), V>) -> Option<Vec<N>> {
+fn rnn(graph: &mut Graph, n: N, r: Rnn, packed: &mut Packed) -> Option<Vec<N>> {
     let (w, rec) = (graph.read(n, 1)?, graph.read(n, 2)?);
     let x = graph.read(n, 0)?;
     if !is_f32_const(graph, w) || !is_f32_const(graph, rec) || graph.value(x).dtype != DType::F32 {
