@@ -158,6 +158,8 @@ impl<'a> Alias<'a> {
                         refused.clear();
                         break;
                     }
+                    // Nobody expects a constant to be written over.
+                    Err(_) if self.class(self.buffer(r)) == Some(Class::Const) => {}
                     Err(why) => refused.push((r, why)),
                 }
             }
@@ -240,7 +242,8 @@ impl<'a> Alias<'a> {
         Some(bits == of(buffer.bytes)?.times(&Poly::number(8))?)
     }
 
-    fn row_major(&self, dims: &[ExprId], strides: &[ExprId]) -> bool {
+    /// Whether these strides, all constant, are those of row-major order.
+    pub fn row_major(&self, dims: &[ExprId], strides: &[ExprId]) -> bool {
         let mut step = 1i64;
         for (d, s) in dims.iter().zip(strides).rev() {
             let (Some(d), Some(s)) = (constant(self.plan, *d), constant(self.plan, *s)) else { return false };

@@ -1,6 +1,10 @@
 //! Concatenations built in place: an operand is written where the result will hold it.
 
-use super::alias::{Alias, Refused};
+use super::{
+    alias::{Alias, Refused},
+    exprs::constant,
+    poly::Poly,
+};
 use plan::{Action, Axes, BufferId, Capture, Class, ExprId, Place, Primitive, Step, Value, ValueId};
 
 /// The most pieces into which an operand may fall within the result.
@@ -13,37 +17,63 @@ struct Slot {
     strides: Option<Axes<ExprId>>,
 }
 
+/// Operands that move into the result together, since they share a buffer: their numbers, first the one at its start.
+type Unit = Vec<usize>;
+
 /// Places as many operands as may be placed without raising the peak; the others are copied.
 pub fn place(alias: &mut Alias<'_>, at: (u32, u32), axis: usize, reads: &[Option<ValueId>], w: ValueId) {
     let operands: Vec<ValueId> = reads.iter().copied().flatten().collect();
     let Some(slots) = slots(alias, axis, &operands, w) else { return };
-    let mut taken = Vec::new();
-    for (k, slot) in slots.iter().enumerate() {
-        match may_place(alias, at, slot, &operands, w) {
-            Ok(()) => taken.push(k),
-            Err(why) => alias.refuse(at.0, at.1, slot.operand, format!("it is copied into the result: {why}")),
+    let mut taken: Vec<Unit> = Vec::new();
+    for unit in units(alias, &slots) {
+        match may_place(alias, at, &slots, &unit, w) {
+            Ok(()) => taken.push(unit),
+            Err(why) => {
+                let operand = slots[unit[0]].operand;
+                alias.refuse(at.0, at.1, operand, format!("it is copied into the result: {why}"));
+            }
         }
     }
     // The earliest-born operand stretches the result's life most.
-    let born = |alias: &Alias<'_>, k: usize| alias.life(alias.buffer(slots[k].operand)).map_or(0, |l| l.first);
+    let born = |alias: &Alias<'_>, u: &Unit| alias.life(alias.buffer(slots[u[0]].operand)).map_or(0, |l| l.first);
     let before = alias.peak(&alias.lives);
     while !taken.is_empty() && raises(alias, &slots, &taken, w, before) {
-        let Some(&first) = taken.iter().min_by_key(|k| (born(alias, **k), **k)) else { break };
-        taken.retain(|k| *k != first);
-        alias.refuse(at.0, at.1, slots[first].operand, "it is copied into the result: the peak would rise");
+        let Some(first) = (0..taken.len()).min_by_key(|i| (born(alias, &taken[*i]), *i)) else { break };
+        let unit = taken.remove(first);
+        let operand = slots[unit[0]].operand;
+        alias.refuse(at.0, at.1, operand, "it is copied into the result: the peak would rise");
     }
     if taken.is_empty() {
         return;
     }
+    for unit in &taken {
+        put(alias, &slots[unit[0]], w);
+    }
     let mut copies = Vec::new();
     for (k, slot) in slots.iter().enumerate() {
-        if taken.contains(&k) {
-            put(alias, slot, w);
-        } else {
+        if !taken.iter().flatten().any(|t| *t == k) {
             copies.extend(copy(alias, at, slot, w));
         }
     }
     alias.replaced.insert(at, copies);
+}
+
+/// Operands by the buffer that they lie in, those at its start first.
+fn units(alias: &Alias<'_>, slots: &[Slot]) -> Vec<Unit> {
+    let mut units: Vec<(BufferId, Unit)> = Vec::new();
+    for (k, slot) in slots.iter().enumerate() {
+        let buffer = alias.buffer(slot.operand);
+        match units.iter_mut().find(|(b, _)| *b == buffer) {
+            Some((_, unit)) => unit.push(k),
+            None => units.push((buffer, vec![k])),
+        }
+    }
+    let starts =
+        |k: &usize| alias.value(slots[*k].operand).and_then(|v| constant(alias.plan, v.place.offset)) != Some(0);
+    for (_, unit) in &mut units {
+        unit.sort_by_key(|k| (starts(k), *k));
+    }
+    units.into_iter().map(|(_, unit)| unit).collect()
 }
 
 /// Where each operand lies in the result, which must fill its buffer.
@@ -72,8 +102,9 @@ fn slots(alias: &mut Alias<'_>, axis: usize, operands: &[ValueId], w: ValueId) -
     Some(slots)
 }
 
-/// Whether an operand may be written straight into the result.
-fn may_place(alias: &Alias<'_>, at: (u32, u32), slot: &Slot, operands: &[ValueId], w: ValueId) -> Result<(), Refused> {
+/// Whether operands that share a buffer may be written straight into the result.
+fn may_place(alias: &Alias<'_>, at: (u32, u32), slots: &[Slot], unit: &Unit, w: ValueId) -> Result<(), Refused> {
+    let slot = slots.get(unit[0]).ok_or("it is not used")?;
     let (from, to) = (alias.buffer(slot.operand), alias.buffer(w));
     let (Some(operand), Some(life), Some(whole)) = (alias.value(slot.operand), alias.life(from), alias.life(to)) else {
         return Err("it is not used");
@@ -95,11 +126,8 @@ fn may_place(alias: &Alias<'_>, at: (u32, u32), slot: &Slot, operands: &[ValueId
     if life.last as usize >= alias.plan.blocks.get(at.0 as usize).map_or(0, |b| b.steps.len()) {
         return Err("it is an output");
     }
-    if operands.iter().filter(|v| alias.buffer(**v) == from).count() != 1 {
-        return Err("it is an operand more than once");
-    }
-    if !alias.fills(operand) {
-        return Err("it is a part of a larger tensor, or in another order");
+    if unit.len() > 1 || !alias.fills(operand) {
+        pieces(alias, slots, unit)?;
     }
     let result = alias.plan.buffers.get(to.index()).map(|b| b.bytes).ok_or("it is not used")?;
     let strides = slot.strides.iter().flat_map(|s| s.iter());
@@ -113,12 +141,39 @@ fn may_place(alias: &Alias<'_>, at: (u32, u32), slot: &Slot, operands: &[ValueId
     if slot.strides.is_some() { strided(alias, slot.operand, from) } else { Ok(()) }
 }
 
+/// Whether several operands are the pieces of one buffer, all of it, and lie in the result as they lie there.
+fn pieces(alias: &Alias<'_>, slots: &[Slot], unit: &Unit) -> Result<(), Refused> {
+    let part = "it is a part of a larger tensor, or in another order";
+    let poly = |e: ExprId| Poly::of(alias.plan, &alias.exprs, e);
+    let first = slots.get(unit[0]).ok_or(part)?;
+    let (root, base) = (alias.root(first.operand), poly(first.offset).ok_or(part)?);
+    let buffer = alias.plan.buffers.get(alias.buffer(first.operand).index()).ok_or(part)?;
+    let mut bits = Poly::number(0);
+    for k in unit {
+        let slot = slots.get(*k).ok_or(part)?;
+        let v = alias.value(slot.operand).ok_or(part)?;
+        let offset = poly(v.place.offset).and_then(|o| o.plus(&base, 1)).ok_or(part)?;
+        let rows = v.place.strides.as_ref().is_none_or(|s| alias.row_major(&v.dims, s));
+        // Each piece as far from the first one as in the result; no two at one place, since no two are in the result.
+        if slot.strides.is_some() || !rows || alias.root(slot.operand) != root || Some(offset) != poly(slot.offset) {
+            return Err(part);
+        }
+        let mut size = Poly::number(v.dtype.bits() as i64);
+        for d in v.dims.iter() {
+            size = poly(*d).and_then(|d| size.times(&d)).ok_or(part)?;
+        }
+        bits = bits.plus(&size, 1).ok_or(part)?;
+    }
+    let all = poly(buffer.bytes).and_then(|b| b.times(&Poly::number(8)));
+    if Some(bits) == all { Ok(()) } else { Err(part) }
+}
+
 /// Whether everything that touches an operand can do with strides.
 fn strided(alias: &Alias<'_>, operand: ValueId, buffer: BufferId) -> Result<(), Refused> {
     let Some(operand) = alias.value(operand) else { return Err("it is not used") };
     let mut pieces = 1i64;
     for d in operand.dims.iter().rev().skip(1) {
-        pieces = pieces.saturating_mul(super::exprs::constant(alias.plan, *d).unwrap_or(i64::MAX));
+        pieces = pieces.saturating_mul(constant(alias.plan, *d).unwrap_or(i64::MAX));
     }
     if pieces > MAX_PIECES {
         return Err("it would lie in too many pieces");
@@ -148,11 +203,11 @@ fn strided(alias: &Alias<'_>, operand: ValueId, buffer: BufferId) -> Result<(), 
 }
 
 /// Whether placing these operands raises the peak.
-fn raises(alias: &Alias<'_>, slots: &[Slot], taken: &[usize], w: ValueId, before: u64) -> bool {
+fn raises(alias: &Alias<'_>, slots: &[Slot], taken: &[Unit], w: ValueId, before: u64) -> bool {
     let mut lives = alias.lives.clone();
     let whole = alias.buffer(w).index();
-    for k in taken {
-        let from = alias.buffer(slots[*k].operand).index();
+    for unit in taken {
+        let from = alias.buffer(slots[unit[0]].operand).index();
         if let (Some(a), Some(b)) = (lives[from].take(), lives[whole]) {
             lives[whole] = Some(a.join(b, alias.tree));
         }

@@ -52,7 +52,8 @@ impl Poly {
         }
     }
 
-    fn plus(mut self, other: &Poly, times: i128) -> Option<Poly> {
+    /// The sum with `times` times another.
+    pub fn plus(mut self, other: &Poly, times: i128) -> Option<Poly> {
         for (factors, n) in &other.0 {
             let count = self.0.entry(factors.clone()).or_insert(0);
             *count = count.checked_add(n.checked_mul(times)?)?;

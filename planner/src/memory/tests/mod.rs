@@ -5,3 +5,4 @@ mod fixtures;
 mod mutations;
 mod random;
 mod scale;
+mod sharing;
