@@ -189,6 +189,9 @@ fn matmul_nbits(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         return Err(Problem::new("N, K and block_size must be positive"));
     };
     let blocks = k.div_ceil(size);
+    if blocks.checked_mul(size).and_then(|k| k.checked_mul(n)).is_none_or(|all| all > 1 << 48) {
+        return Err(Problem::new(format!("weights of {n} rows of {k} in blocks of {size}")));
+    }
     let weights = unpacked(cx, b, bits, &[n, blocks, size])?;
     let dims = [n as i64, blocks as i64, 1].map(|d| cx.b.int(d));
     let scales = cx.b.reshape(scales, &dims)?;

@@ -92,7 +92,7 @@ fn transposed_axis(
     wanted: Option<i64>,
 ) -> Place {
     let stride = i64::from(window.strides.get(axis).copied().unwrap_or(1));
-    let (stride, tail) = (cx.b.int(stride), cx.b.int(window.reach(axis) + added));
+    let (stride, tail) = (cx.b.int(stride), cx.b.int(window.reach(axis).saturating_add(added)));
     let (zero, one, two) = (cx.b.int(0), cx.b.int(1), cx.b.int(2));
     let wanted = wanted.map(|w| cx.b.int(w));
     let pads = match window.auto {

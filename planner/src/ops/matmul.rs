@@ -29,6 +29,9 @@ pub(super) fn product(cx: &mut Cx<'_>, a: V, b: V) -> Result<V, Problem> {
 /// A product of integers in their own type: rare, so that it has no kernel of its own.
 fn sum_of_products(cx: &mut Cx<'_>, a: V, b: V) -> Result<V, Problem> {
     let (row, column) = (cx.b.rank(a) == 1, cx.b.rank(b) == 1);
+    if cx.b.rank(a) == 0 || cx.b.rank(b) == 0 {
+        return Err(Problem::new("a matrix product of scalars"));
+    }
     let a = if row { cx.b.unsqueeze(a, &[0])? } else { a };
     let b = if column { cx.b.unsqueeze(b, &[1])? } else { b };
     let (a, b) = (cx.b.unsqueeze(a, &[-1])?, cx.b.unsqueeze(b, &[-3])?);

@@ -85,7 +85,7 @@ fn max_unpool(cx: &mut Cx<'_>, node: &Node) -> Lowered {
     for (i, extent) in window.spatial_dims(cx, x)?.into_iter().enumerate() {
         let stride = cx.b.int(window.strides.get(i).copied().unwrap_or(1).into());
         let pads = window.pads.get(i).copied().unwrap_or((0, 0));
-        let rest = cx.b.int(window.reach(i) - pads.0 - pads.1);
+        let rest = cx.b.int(window.reach(i).saturating_sub(pads.0).saturating_sub(pads.1));
         let one = cx.b.int(1);
         let e = cx.b.exprs();
         let steps = e.sub(extent, one);

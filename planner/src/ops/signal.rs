@@ -99,6 +99,9 @@ fn stft(cx: &mut Cx<'_>, node: &Node) -> Lowered {
     // A signal without an axis for its parts is real.
     let signal = if cx.b.rank(signal) == 2 { cx.b.unsqueeze(signal, &[2])? } else { signal };
     let step = scalar(cx, node, 1)?.ok_or_else(|| Problem::new("no step"))?;
+    if cx.b.exprs().range(step).0 <= 0 {
+        return Err(Problem::new("the step between frames must be positive"));
+    }
     let whole = cx.b.dim(signal, 1)?;
     let length = match (scalar(cx, node, 3)?, window) {
         (Some(length), _) => length,
@@ -166,6 +169,9 @@ fn mel_weight_matrix(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         return Err(Problem::new(format!("{bands} bands of a transform of {length} at {rate} Hz")));
     }
     let (bands, bins) = (bands as usize, length as usize / 2 + 1);
+    if bands * bins > 1 << 24 {
+        return Err(Problem::new(format!("a matrix of {bins} by {bands}")));
+    }
     let to = dtype_attr(node.int_or("output_datatype", 1)?)?;
     let mel = |hertz: f64| 2595.0 * (hertz / 700.0).ln_1p() / std::f64::consts::LN_10;
     let step = (mel(high) - mel(low)) / (bands + 2) as f64;
