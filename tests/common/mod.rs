@@ -1,0 +1,35 @@
+//! What the end-to-end tests share: where their data is, and a tool to call `planner` in process.
+
+#![allow(dead_code)]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A folder of the data that `scripts/setup_data.sh` brings, or none: then the test says so and ends. In CI it fails.
+pub fn data(name: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("FLIGHTPLAN_DATA")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/flightplan")))?;
+    let path = root.join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    assert!(std::env::var_os("CI").is_none(), "{} is missing: run scripts/setup_data.sh", path.display());
+    eprintln!("skipped: {} is missing; scripts/setup_data.sh brings it", path.display());
+    None
+}
+
+/// Runs a command of `planner`: exit status, standard output, standard error.
+pub fn planner<S: Into<OsString>>(args: impl IntoIterator<Item = S>) -> (u8, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = planner::cli::run(args.into_iter().map(Into::into), &mut out, &mut err, false);
+    (code, String::from_utf8_lossy(&out).into_owned(), String::from_utf8_lossy(&err).into_owned())
+}
+
+/// A folder of this test run's own.
+pub fn scratch(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).expect("the target folder can be written");
+    path
+}

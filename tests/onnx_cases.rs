@@ -1,0 +1,53 @@
+//! The ONNX project's own backend cases, through the interpreter. What is not supported is listed, with the reason; a line that is
+//! no longer true fails.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Fewer passing cases than this are a step back.
+const AT_LEAST: usize = 1700;
+
+#[test]
+fn backend_cases() {
+    let Some(cases) = common::data("onnx-cases") else { return };
+    let (_, out, err) = common::planner(["verify".as_ref(), cases.as_os_str()]);
+    let mut unsupported = BTreeMap::new();
+    let (mut passed, mut failed) = (0, Vec::new());
+    for line in out.lines() {
+        let Some((case, verdict)) = line.split_once(": ") else { continue };
+        if verdict == "pass" {
+            passed += 1;
+        } else if let Some(why) = verdict.strip_prefix("unsupported: ") {
+            unsupported.insert(case.to_owned(), why.to_owned());
+        } else if verdict.starts_with("fail") {
+            failed.push(line.to_owned());
+        }
+    }
+    println!("{passed} passed, {} failed, {} unsupported", failed.len(), unsupported.len());
+    assert!(failed.is_empty(), "{}\n{err}", failed.join("\n"));
+    assert!(passed >= AT_LEAST, "only {passed} cases passed\n{err}");
+    compare(&unsupported);
+}
+
+/// Against the list of expectations: `case: why` in each line.
+fn compare(unsupported: &BTreeMap<String, String>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expectations/onnx.txt");
+    if std::env::var_os("UPDATE_EXPECTATIONS").is_some() {
+        let mut text = String::from(
+            "# Backend cases that are not supported, and why. UPDATE_EXPECTATIONS=1 cargo test --test onnx_cases\n",
+        );
+        for (case, why) in unsupported {
+            text.push_str(&format!("{case}: {why}\n"));
+        }
+        std::fs::write(&path, text).expect("the list can be written");
+    }
+    let list = std::fs::read_to_string(&path).expect("the list of expectations is there");
+    let expected: Vec<&str> =
+        list.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once(": ")).map(|(case, _)| case).collect();
+    let stale: Vec<&&str> = expected.iter().filter(|c| !unsupported.contains_key(**c)).collect();
+    let new: Vec<&String> = unsupported.keys().filter(|c| !expected.contains(&c.as_str())).collect();
+    assert!(stale.is_empty(), "these cases pass now, or are gone: take them off the list: {stale:?}");
+    assert!(new.is_empty(), "these cases are not supported any more: {new:?}");
+}
