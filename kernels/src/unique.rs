@@ -1,7 +1,7 @@
 //! The distinct elements, or slices, of a tensor.
 //!
-//! NaNs are equal to each other and greater than all numbers. The values are written densely for the count found, whatever the
-//! extent that the result was planned with.
+//! NaNs are equal to each other and greater than all numbers. Results are planned with room for the most there can be; what is
+//! beyond the count found is left as it was.
 
 use crate::{
     Call, Fault, Meta,
@@ -72,14 +72,13 @@ pub fn unique(p: &Unique, call: &mut Call<'_, '_>) -> Result<(), Fault> {
     }
     // From here on `order[..found]` is the first index of each group, and `leader[i]` the group of element `i`.
     let size = src.dtype().size().ok_or(Fault::DType { found: src.dtype(), wanted: "elements of whole bytes" })?;
-    let (from, mut to) = (src.bytes()?, dst.bytes()?);
+    let (from, to) = (src.bytes()?, dst.bytes()?);
     let bytes = Layout { inner: layout.inner * size, ..layout };
     for o in 0..layout.outer {
-        for i in &order[..found] {
-            let piece = bytes.piece(from, *i as usize, o);
-            let (here, rest) = core::mem::take(&mut to).split_at_mut_checked(piece.len()).ok_or(Fault::OutOfBounds)?;
-            here.copy_from_slice(piece);
-            to = rest;
+        for (k, i) in order[..found].iter().enumerate() {
+            let at = (o * planned + k) * bytes.inner;
+            let here = to.get_mut(at..at + bytes.inner).ok_or(Fault::OutOfBounds)?;
+            here.copy_from_slice(bytes.piece(from, *i as usize, o));
         }
     }
     if let Some(first) = &mut first {
@@ -206,10 +205,13 @@ mod tests {
                     let p = Unique { axis: axis.map(|a| a as u8), sorted };
                     let found = run(&p.into(), &[Some(&Tensor::of(&data, dims))], &mut w, None, Isa::Portable).unwrap();
                     assert_eq!(found[0] as usize, values.len());
-                    let want: Vec<i32> = (0..outer)
-                        .flat_map(|o| values.iter().flat_map(move |v| v[o * inner..(o + 1) * inner].to_vec()))
-                        .collect();
-                    assert_eq!(w[0].to_vec::<i32>()[..want.len()], want[..], "{dims:?} {axis:?}");
+                    let got = w[0].to_vec::<i32>();
+                    for (k, value) in values.iter().enumerate() {
+                        for (x, want) in value.iter().enumerate() {
+                            let (o, c) = (x / inner, x % inner);
+                            assert_eq!(got[(o * count + k) * inner + c], *want, "{dims:?} {axis:?}");
+                        }
+                    }
                     for (got, want) in w[1..].iter().zip([first, inverse, counts]) {
                         assert_eq!(got.to_vec::<i64>()[..want.len()], want[..]);
                     }
