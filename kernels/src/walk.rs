@@ -12,6 +12,14 @@ pub struct Walk<const N: usize> {
 }
 
 impl<const N: usize> Walk<N> {
+    /// A walk along one axis.
+    pub fn line(len: usize, strides: [isize; N]) -> Self {
+        let mut walk = Walk { rank: 1, dims: [1; MAX_RANK], strides: [[0; N]; MAX_RANK] };
+        walk.dims[0] = len;
+        walk.strides[0] = strides;
+        walk
+    }
+
     /// A walk in row-major order. Each operand gives its strides, one for each of `dims`; missing ones count as 0.
     pub fn new(dims: &[usize], operands: [&[isize]; N]) -> Self {
         let mut walk = Self::gather(dims, operands);

@@ -53,6 +53,11 @@ pub fn map(p: &Map, call: &mut Call<'_, '_>) -> Result<(), Fault> {
     if found != dst.dtype() {
         return Err(Fault::DType { found: dst.dtype(), wanted: found.name() });
     }
+    if let [only] = code
+        && let Some(done) = dense(isa, only, call, &dst)
+    {
+        return done;
+    }
     let (operands, values) = (used.count_ones() as usize, reads + code.len());
     let task = Task { code, call, reads, used, isa };
     match (operands, values) {
@@ -62,6 +67,26 @@ pub fn map(p: &Map, call: &mut Call<'_, '_>) -> Result<(), Fault> {
         (..=32, ..=64) => task.run::<33, 64>(dst),
         _ => Err(Fault::Unsupported("more than 32 instructions")),
     }
+}
+
+/// Runs a checked single instruction whose operands and result all lie dense as registers would; none where they do not. This is
+/// the short way for the most frequent programs.
+fn dense(isa: Isa, instr: &MapInstr, call: &Call<'_, '_>, dst: &Dst<'_>) -> Option<Result<(), Fault>> {
+    let fits = |dtype: DType, contiguous: bool| contiguous && program::usable_in_place(dtype);
+    if instr.op == MapOp::Const || !fits(dst.dtype(), dst.is_contiguous()) {
+        return None;
+    }
+    let mut a = [core::ptr::null(); 3];
+    for (place, arg) in a.iter_mut().zip(instr.args).take(instr.op.arity()) {
+        let src = call.read(usize::from(arg))?;
+        if src.dims() != dst.dims() || !fits(src.dtype(), src.is_contiguous()) {
+            return None;
+        }
+        *place = src.as_ptr().cast_const();
+    }
+    // SAFETY: the operands have the types of the instruction, and as many elements as the result; one that shares the result's
+    // memory does so exactly.
+    Some(unsafe { program::step(isa, instr, scalar::Registers { a, o: dst.as_ptr(), n: dst.len() }) })
 }
 
 /// What a program is to work on.
@@ -117,7 +142,11 @@ impl<'t> Task<'t, '_, '_> {
             strides[count] = src.strides();
             count += 1;
         }
-        let walk = Walk::any_order(dst.dims(), strides);
+        let line = self.line(&dst, &operands[..count]);
+        let walk = match line {
+            Some(strides) => Walk::line(dst.len(), strides),
+            None => Walk::any_order(dst.dims(), strides),
+        };
         if walk.is_empty() {
             return Ok(());
         }
@@ -139,6 +168,25 @@ impl<'t> Task<'t, '_, '_> {
         let isa = self.isa;
         let engine = Engine { walk, program, operands, count, out, out_dtype, out_linear, out_direct, flat, isa };
         if engine.program.used == 0 { engine.start(core::ptr::null_mut()) } else { engine.with_room() }
+    }
+}
+
+impl Task<'_, '_, '_> {
+    /// The strides of one line, where everything is dense or a single value.
+    fn line<const N: usize>(&self, dst: &Dst<'_>, operands: &[Operand]) -> Option<[isize; N]> {
+        let mut strides = [0; N];
+        strides[0] = if dst.is_contiguous() { 1 } else { return None };
+        for (stride, operand) in strides.iter_mut().zip(operands).skip(1) {
+            let src = self.call.read(usize::from(operand.value))?;
+            *stride = if src.is_contiguous() {
+                1
+            } else if src.strides().iter().all(|s| *s == 0) {
+                0
+            } else {
+                return None;
+            };
+        }
+        Some(strides)
     }
 }
 

@@ -178,7 +178,7 @@ impl<'p, const V: usize> Program<'p, V> {
 ///
 /// # Safety
 /// The registers hold values of the instruction's classes, and the processor has `isa`.
-unsafe fn step(isa: Isa, instr: &MapInstr, r: scalar::Registers) -> Result<(), Fault> {
+pub(super) unsafe fn step(isa: Isa, instr: &MapInstr, r: scalar::Registers) -> Result<(), Fault> {
     let Some(class) = Class::of(instr.dtype) else { return Err(Fault::Unsupported("complex numbers")) };
     // SAFETY: passed on to the caller.
     unsafe {

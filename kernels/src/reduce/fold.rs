@@ -95,7 +95,7 @@ impl<A: Copy> Cascade<A> {
 /// Elements of a block along the memory.
 const BLOCK: usize = 4096;
 /// Results at once across the memory.
-const COLUMNS: usize = 32;
+const COLUMNS: usize = 64;
 /// Elements that a partial sum takes in across the memory.
 const PART: usize = 64;
 
@@ -181,10 +181,12 @@ unsafe fn block<T: Number, F: Fold<T>>(isa: Isa, from: *const T, step: isize, n:
     // SAFETY: `i + LANES <= n` in groups; then the rest.
     unsafe {
         if T::DTYPE == DType::F32 && step == 1 {
-            i = n - n % LANES;
             // The accumulator of f32 is f32.
-            block_f32(isa, F::KIND, from.cast(), i, lanes.as_mut_ptr().cast());
-        } else if step == 1 {
+            let start = T::to_f64(F::START) as f32;
+            block_f32(isa, F::KIND, from.cast(), n, start, lanes.as_mut_ptr().cast());
+            return lanes[0];
+        }
+        if step == 1 {
             while i + LANES <= n {
                 let x = from.add(i).cast::<[T; LANES]>().read();
                 for (lane, x) in lanes.iter_mut().zip(x) {
@@ -271,29 +273,82 @@ macro_rules! constant_kind {
     };
 }
 
-/// Folds `n` f32 (a multiple of `LANES`) into `LANES` lanes.
+/// Folds `n` f32 into `out`, over `LANES` lanes that are put together pairwise.
 #[inline(always)]
-unsafe fn block_f32_on<S: Simd>(kind: Kind, from: *const f32, n: usize, lanes: *mut f32) {
+unsafe fn block_f32_on<S: Simd>(kind: Kind, from: *const f32, n: usize, start: f32, out: *mut f32) {
     // At most four vectors: `LANES` is 32, and a vector has 8 or 16.
-    let count = LANES / S::LANES;
+    let mut count = LANES / S::LANES;
     // SAFETY: passed on to the caller.
     unsafe {
-        let mut acc = [S::splat(0.0); 4];
-        for (k, acc) in acc.iter_mut().enumerate().take(count) {
-            *acc = S::load(lanes.add(k * S::LANES));
-        }
+        let mut acc = [S::splat(start); 4];
         constant_kind!(kind, kind => {
             let mut i = 0;
-            while i < n {
+            while i + LANES <= n {
                 for (k, acc) in acc.iter_mut().enumerate().take(count) {
                     *acc = vector_step::<S>(kind, *acc, S::load(from.add(i + k * S::LANES)));
                 }
                 i += LANES;
             }
+            for acc in acc.iter_mut().take(count) {
+                let rest = (n - i).min(S::LANES);
+                if rest == S::LANES {
+                    *acc = vector_step::<S>(kind, *acc, S::load(from.add(i)));
+                } else if rest > 0 {
+                    *acc = part_step::<S>(kind, *acc, S::load_part(from.add(i), rest), rest);
+                }
+                i += rest;
+            }
+            while count > 1 {
+                count /= 2;
+                for k in 0..count {
+                    acc[k] = vector_join::<S>(kind, acc[k], acc[k + count]);
+                }
+            }
+            *out = across::<S>(kind, acc[0]);
         });
-        for (k, acc) in acc.iter().enumerate().take(count) {
-            S::store(lanes.add(k * S::LANES), *acc);
+    }
+}
+
+/// Takes the first `n` lanes of `x` in.
+#[inline(always)]
+unsafe fn part_step<S: Simd>(kind: Kind, acc: S::V, x: S::V, n: usize) -> S::V {
+    // SAFETY: passed on to the caller; a vector has at most 16 lanes.
+    unsafe {
+        let new = vector_step::<S>(kind, acc, x);
+        if matches!(kind, Kind::Sum | Kind::SumAbs | Kind::SumSquare) {
+            // The other lanes are zero, which changes no sum.
+            return new;
         }
+        let mut lanes = [0f32; 16];
+        S::store(lanes.as_mut_ptr(), acc);
+        S::store_part(lanes.as_mut_ptr(), new, n);
+        S::load(lanes.as_ptr())
+    }
+}
+
+/// The lanes of one vector put together pairwise.
+#[inline(always)]
+unsafe fn across<S: Simd>(kind: Kind, acc: S::V) -> f32 {
+    // SAFETY: passed on to the caller; a vector has at most 16 lanes.
+    unsafe {
+        if matches!(kind, Kind::Sum | Kind::SumAbs | Kind::SumSquare) {
+            return S::sum(acc);
+        }
+        let mut lanes = [0f32; 16];
+        S::store(lanes.as_mut_ptr(), acc);
+        let mut width = S::LANES / 2;
+        while width > 0 {
+            for k in 0..width {
+                let (a, b) = (lanes[k], lanes[k + width]);
+                lanes[k] = match kind {
+                    Kind::Min => least::<f32>(a, b),
+                    Kind::Max => greatest::<f32>(a, b),
+                    _ => a * b,
+                };
+            }
+            width /= 2;
+        }
+        lanes[0]
     }
 }
 
@@ -307,40 +362,64 @@ unsafe fn columns_f32_on<S: Simd>(
     acc: *mut f32,
     n: usize,
 ) {
-    let (len, [step]) = (reduced.row(), reduced.row_strides());
     let mut k = 0;
     // SAFETY: passed on to the caller; only the first `n` columns are touched.
     unsafe {
+        // Several vectors at once use whole cache lines and hide the latency of additions.
+        while k + 4 * S::LANES <= n {
+            constant_kind!(kind, kind => vectors::<S, 4>(kind, from.add(k), reduced, start, acc.add(k), S::LANES));
+            k += 4 * S::LANES;
+        }
         while k < n {
             let width = (n - k).min(S::LANES);
-            let (mut parts, mut part, mut taken) = (None, S::splat(start), 0);
-            constant_kind!(kind, kind => {
-                let join = |a, b| vector_join::<S>(kind, a, b);
-                let done = reduced.rows(|[at]| {
-                    let from = from.offset(at).add(k);
-                    for i in 0..len as isize {
-                        let p = from.offset(i * step);
-                        let x = if width == S::LANES { S::load(p) } else { S::load_part(p, width) };
-                        part = vector_step::<S>(kind, part, x);
-                        taken += 1;
-                        if taken == PART {
-                            parts.get_or_insert_with(|| Cascade::new(part)).push(part, join);
-                            (part, taken) = (S::splat(start), 0);
-                        }
-                    }
-                    Ok::<(), ()>(())
-                });
-                debug_assert!(done.is_ok());
-                let all = parts.map_or(part, |p: Cascade<S::V>| p.finish(part, join));
-                S::store_part(acc.add(k), all, width);
-            });
+            constant_kind!(kind, kind => vectors::<S, 1>(kind, from.add(k), reduced, start, acc.add(k), width));
             k += width;
         }
     }
 }
 
+/// Folds `W` neighbouring vectors of `width` lanes at each place of the walk.
+#[inline(always)]
+unsafe fn vectors<S: Simd, const W: usize>(
+    kind: Kind,
+    from: *const f32,
+    reduced: &Walk<1>,
+    start: f32,
+    out: *mut f32,
+    width: usize,
+) {
+    let (len, [step]) = (reduced.row(), reduced.row_strides());
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let join = |a: [S::V; W], b: [S::V; W]| core::array::from_fn(|w| vector_join::<S>(kind, a[w], b[w]));
+        let (mut parts, mut part, mut taken) = (None, [S::splat(start); W], 0);
+        let done = reduced.rows(|[at]| {
+            let from = from.offset(at);
+            for i in 0..len as isize {
+                let p = from.offset(i * step);
+                for (w, part) in part.iter_mut().enumerate() {
+                    let p = p.add(w * S::LANES);
+                    let x = if width == S::LANES { S::load(p) } else { S::load_part(p, width) };
+                    *part = vector_step::<S>(kind, *part, x);
+                }
+                taken += 1;
+                if taken == PART {
+                    parts.get_or_insert_with(|| Cascade::new(part)).push(part, join);
+                    (part, taken) = ([S::splat(start); W], 0);
+                }
+            }
+            Ok::<(), ()>(())
+        });
+        debug_assert!(done.is_ok());
+        let all = parts.map_or(part, |p: Cascade<[S::V; W]>| p.finish(part, join));
+        for (w, v) in all.iter().enumerate() {
+            S::store_part(out.add(w * S::LANES), *v, width);
+        }
+    }
+}
+
 isa_fn! {
-    unsafe fn block_f32(kind: Kind, from: *const f32, n: usize, lanes: *mut f32) = block_f32_on;
+    unsafe fn block_f32(kind: Kind, from: *const f32, n: usize, start: f32, out: *mut f32) = block_f32_on;
     unsafe fn columns_f32(kind: Kind, from: *const f32, reduced: &Walk<1>, start: f32, acc: *mut f32, n: usize) = columns_f32_on;
 }
 
