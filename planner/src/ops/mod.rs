@@ -97,3 +97,6 @@ pub fn operators() -> Vec<Operator> {
 pub fn find(name: &str) -> Option<Lower> {
     FAMILY_TABLES.iter().flat_map(|t| t.iter()).find(|o| o.name == name).map(|o| o.lower)
 }
+
+#[cfg(test)]
+mod tests;

@@ -359,10 +359,9 @@ impl<'m> Repeat<'m> {
     /// As a loop of the graph.
     fn as_loop(&self, cx: &mut Cx<'m>) -> Lowered {
         let zero = cx.b.int(0);
-        let max_trips = match self.count {
-            Some(count) => cx.b.exprs().max(count, zero),
-            None => cx.b.int(i64::MAX),
-        };
+        let bound = self.count.map(|count| cx.b.exprs().max(count, zero));
+        let bound = bound.filter(|bound| cx.b.exprs().maximum(*bound).is_some());
+        let max_trips = bound.unwrap_or_else(|| cx.b.int(i64::MAX));
         let mut initial = Vec::new();
         for val in &self.initial {
             let Val::Tensor(v) = val else { return Err(Problem::new("what is carried is no tensor")) };
@@ -384,7 +383,7 @@ impl<'m> Repeat<'m> {
                 cx.b.rollback(&mark);
                 continue;
             }
-            let part = Part { counter, block, max_trips, first_symbol, constant: &constant, initial: &initial };
+            let part = Part { counter, block, max_trips, bounded: bound.is_some(), first_symbol, constant: &constant, initial: &initial };
             return self.close(cx, part, body);
         }
     }
@@ -428,7 +427,7 @@ impl<'m> Repeat<'m> {
 
     fn close(&self, cx: &mut Cx<'m>, part: Part<'_>, body: Made) -> Lowered {
         let has_cond = body.cond.is_some();
-        if self.count.is_none() && !body.stacked.is_empty() {
+        if !part.bounded && !body.stacked.is_empty() {
             return Err(Problem::new(
                 "nothing bounds how often the loop runs, so there is no telling how much room its stacked results need",
             )
@@ -487,6 +486,7 @@ struct Part<'a> {
     counter: SymbolId,
     block: B,
     max_trips: ExprId,
+    bounded: bool,
     first_symbol: usize,
     constant: &'a [bool],
     initial: &'a [V],

@@ -95,7 +95,7 @@ impl Exprs {
         let mut points = 1i64;
         for s in &symbols {
             let info = self.symbols().get(s.index())?;
-            points = points.checked_mul((info.hi.checked_sub(info.lo)?) / info.step.max(1) + 1)?;
+            points = points.checked_mul((info.hi.checked_sub(info.lo)? / info.step.max(1)).checked_add(1)?)?;
             if points > MAX_POINTS {
                 return None;
             }
