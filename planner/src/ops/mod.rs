@@ -4,6 +4,8 @@
 
 mod control;
 mod lower;
+#[cfg(test)]
+mod nets;
 mod program;
 #[cfg(test)]
 mod tests;
@@ -97,6 +99,3 @@ pub fn operators() -> Vec<Operator> {
 pub fn find(name: &str) -> Option<Lower> {
     FAMILY_TABLES.iter().flat_map(|t| t.iter()).find(|o| o.name == name).map(|o| o.lower)
 }
-
-#[cfg(test)]
-mod tests;

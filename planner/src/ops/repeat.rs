@@ -16,6 +16,8 @@ const FEW_TRIPS: i64 = 16;
 const FEW_NODES: usize = 256;
 /// The most iterations that are written out where nothing else will do.
 const MOST_TRIPS: i64 = 1024;
+/// More iterations than any loop has: the bound where there is none.
+const ENDLESS: i64 = 1 << 48;
 
 /// A tensor of which each iteration sees one row.
 #[derive(Clone, Copy)]
@@ -360,8 +362,8 @@ impl<'m> Repeat<'m> {
     fn as_loop(&self, cx: &mut Cx<'m>) -> Lowered {
         let zero = cx.b.int(0);
         let bound = self.count.map(|count| cx.b.exprs().max(count, zero));
-        let bound = bound.filter(|bound| cx.b.exprs().maximum(*bound).is_some());
-        let max_trips = bound.unwrap_or_else(|| cx.b.int(i64::MAX));
+        let bound = bound.filter(|bound| cx.b.exprs().maximum(*bound).is_some_and(|most| most < ENDLESS));
+        let max_trips = bound.unwrap_or_else(|| cx.b.int(ENDLESS));
         let mut initial = Vec::new();
         for val in &self.initial {
             let Val::Tensor(v) = val else { return Err(Problem::new("what is carried is no tensor")) };
@@ -383,7 +385,15 @@ impl<'m> Repeat<'m> {
                 cx.b.rollback(&mark);
                 continue;
             }
-            let part = Part { counter, block, max_trips, bounded: bound.is_some(), first_symbol, constant: &constant, initial: &initial };
+            let part = Part {
+                counter,
+                block,
+                max_trips,
+                bounded: bound.is_some(),
+                first_symbol,
+                constant: &constant,
+                initial: &initial,
+            };
             return self.close(cx, part, body);
         }
     }

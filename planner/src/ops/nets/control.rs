@@ -282,7 +282,7 @@ fn a_carried_value_that_grows() {
     assert_eq!(run(&planned, &[counting(&[2])])[0].dims, [42]);
     let open = net(vec![], vec![info("trip", ElemType::Int64, ""), floats("x", "n")]);
     let text = try_planned(open, &[dim("n", 1, 3)]).unwrap_err().to_string();
-    assert!(text.contains("begins as f32[n] and becomes f32[2*n]"), "{text}");
+    assert!(text.contains("begins as f32[n] and becomes f32[n*2]"), "{text}");
 }
 
 /// Sequences in a loop: taken apart, so the loop is written out.
