@@ -2,9 +2,13 @@
 //!
 //! For each shape the fastest of many runs, in GFLOP/s (a multiply and an add are two) and as a part of what the processor
 //! can do: the same micro-benchmark measures that first, with nothing but independent multiply-adds in registers.
+//! An argument selects shapes by a part of their line; `others` measures the other kernels on image-like data.
 
 use kernels::{Call, Dst, Isa, Meta, Src, execute, workspace};
-use plan::prim::{Activation, ActivationKind, Conv, ConvLayout, DataLayout};
+use plan::prim::{
+    Activation, ActivationKind, Conv, ConvLayout, ConvTranspose, CoordinateMode, DataLayout, NearestMode, Pool,
+    PoolKind, Resize, ResizeMode,
+};
 use plan::{DType, List, Primitive};
 
 /// Name, input channels, output channels, groups, input extents, kernel, strides, padding.
@@ -166,10 +170,86 @@ fn measure(isa: Isa, peak: f64, shape: &Shape, data: DataLayout) {
     println!("{isa:?} {data:?} {name:24} {:9.1} us {rate:7.1} GFLOP/s {:3.0} %", time * 1e6, rate / peak * 100.0);
 }
 
+/// Milliseconds of the fastest run of a primitive on contiguous f32 operands.
+fn milliseconds(isa: Isa, p: impl Into<Primitive<i64>>, reads: &[&[usize]], y_dims: &[usize]) -> f64 {
+    let primitive = p.into();
+    let data: Vec<Vec<f32>> = reads.iter().map(|dims| numbers(dims.iter().product())).collect();
+    let mut y = vec![0f32; y_dims.iter().product()];
+    let meta = |dims: &[usize]| Some(Meta { dtype: DType::F32, dims: List::from_slice(dims).unwrap() });
+    let metas: Vec<_> = reads.iter().map(|dims| meta(dims)).collect();
+    let needed = workspace(&primitive, &metas, &[meta(y_dims)]).unwrap();
+    let mut memory = vec![0u128; needed.div_ceil(16) + 8];
+    // SAFETY: every bit pattern is a byte.
+    let (_, memory, _) = unsafe { memory.align_to_mut::<u8>() };
+    let skip = memory.as_ptr().align_offset(64);
+    let time = fastest(|| {
+        let reads: Vec<_> = data.iter().zip(reads).map(|(d, dims)| Some(Src::from_slice(d, dims).unwrap())).collect();
+        let mut writes = [Some(Dst::from_slice(&mut y, y_dims).unwrap())];
+        execute(&primitive, &mut Call::new(&reads, &mut writes, &mut memory[skip..skip + needed], &mut [], isa))
+            .unwrap();
+    });
+    time * 1e3
+}
+
+/// The other kernels on image-like data.
+fn measure_others(isa: Isa) {
+    let transposed = ConvTranspose::<i64> {
+        strides: List::of([2, 2]),
+        dilations: List::of([1, 1]),
+        before: List::of([0, 0]),
+        group: 1,
+    };
+    for (c, m, i) in [(24, 24, 160), (24, 1, 320)] {
+        let (x, w, y) = ([1, c, i, i], [c, m, 2, 2], [1, m, 2 * i, 2 * i]);
+        println!("{isa:?} transposed 2x2/2 {c}-{m} {i}: {:.3} ms", milliseconds(isa, transposed, &[&x, &w], &y));
+    }
+    let pool = |kind, k: u32, s: u32, before: i64| Pool::<i64> {
+        kind,
+        kernel: List::of([k, k]),
+        strides: List::of([s, s]),
+        dilations: List::of([1, 1]),
+        before: List::of([before, before]),
+        after: List::of([before, before]),
+        count_include_pad: false,
+        column_major: false,
+        data: DataLayout::ChannelsFirst,
+    };
+    for (kind, c, i, k, s, before, o) in [
+        (PoolKind::Max, 64, 112, 3, 2, 0, 56),
+        (PoolKind::Max, 192, 13, 13, 1, 6, 13),
+        (PoolKind::Max, 24, 72, 2, 2, 0, 36),
+        (PoolKind::Average, 1024, 7, 7, 1, 0, 1),
+    ] {
+        let time = milliseconds(isa, pool(kind, k, s, before), &[&[1, c, i, i]], &[1, c, o, o]);
+        println!("{isa:?} pool {kind:?} {k}x{k}/{s} {c} {i}: {time:.3} ms");
+    }
+    for (mode, coordinates) in [
+        (ResizeMode::Nearest, CoordinateMode::Asymmetric),
+        (ResizeMode::Linear, CoordinateMode::HalfPixel),
+        (ResizeMode::Cubic, CoordinateMode::HalfPixel),
+    ] {
+        let resize = Resize {
+            mode,
+            coordinates,
+            nearest: NearestMode::Floor,
+            cubic_coeff_a: -0.75,
+            exclude_outside: false,
+            extrapolation: 0.0,
+            antialias: false,
+        };
+        let time = milliseconds(isa, resize, &[&[1, 96, 80, 80]], &[1, 96, 160, 160]);
+        println!("{isa:?} resize {mode:?} 96 80-160: {time:.3} ms");
+    }
+}
+
 fn main() {
     let only = std::env::args().nth(1).unwrap_or_default();
     let layouts = [DataLayout::ChannelsFirst, DataLayout::ChannelsLast];
     for isa in [Isa::Avx512, Isa::Avx2, Isa::Portable].into_iter().filter(|isa| *isa <= Isa::detect()) {
+        if only == "others" {
+            measure_others(isa);
+            continue;
+        }
         let peak = peak(isa);
         println!("{isa:?}: peak {peak:.1} GFLOP/s");
         for data in layouts {

@@ -52,7 +52,7 @@ fn windows(p: &Col2Im, x: &[usize], y: &[usize]) -> Result<Windows, Fault> {
 fn block_of(v: &Windows, a: usize, i: usize, k: usize) -> Option<usize> {
     let distance = (i as isize + v.before[a]).checked_sub_unsigned(k * v.dilation[a]).filter(|d| *d >= 0)? as usize;
     let block = distance / v.stride[a];
-    (distance % v.stride[a] == 0 && block < v.output[a]).then_some(block)
+    (distance.is_multiple_of(v.stride[a]) && block < v.output[a]).then_some(block)
 }
 
 fn gather<T: Real>(v: &Windows, x: &Src<'_>, y: &mut Dst<'_>) -> Result<(), Fault> {

@@ -11,6 +11,7 @@ mod last;
 mod micro;
 mod panels;
 mod reference;
+pub(crate) mod transposed;
 
 #[cfg(test)]
 mod tests;
@@ -76,7 +77,9 @@ impl Job {
         let terms = self.channels_per_group() * self.windows.taps_per_window();
         match (p.weights, p.data) {
             (ConvLayout::Panels16, DataLayout::ChannelsLast) => last::workspace(self),
-            (ConvLayout::Panels16, DataLayout::ChannelsFirst) => panels::workspace(terms, self.windows.output_plane()),
+            (ConvLayout::Panels16, DataLayout::ChannelsFirst) => {
+                panels::workspace(terms, self.results_per_group(), self.windows.output_plane())
+            }
             (ConvLayout::Plain, _) if dtype == DType::F32 && self.is_depthwise(p) => depthwise::workspace(self),
             _ => 0,
         }

@@ -3,6 +3,7 @@
 //! Outputs along the last axis that are `stride` apart read neighbouring inputs through the same taps: they are summed as a
 //! block, on the stack, and stored `stride` apart.
 
+use crate::conv::transposed::{self, Transposed};
 use crate::spatial::{Image, Real, Windows, Work, split_dims, with_isa};
 use crate::{Call, Dst, Fault, Meta, Src};
 use half::{bf16, f16};
@@ -36,6 +37,11 @@ impl Job {
         }
     }
 
+    /// Floats of workspace, for f32.
+    fn workspace(&self) -> usize {
+        transposed::workspace(&self.windows, self.x.channels / self.group, self.y.channels / self.group)
+    }
+
     /// The input index that reaches output `o` of an axis through tap `k`, if there is one.
     fn source(&self, a: usize, o: usize, k: usize) -> Option<usize> {
         let v = &self.windows;
@@ -53,7 +59,7 @@ pub fn conv_transpose(p: &ConvTranspose<i64>, call: &mut Call<'_, '_>) -> Result
     let (x, w, mut y) = (call.src(0)?, call.src(1)?, call.dst(0)?);
     let job = Job::new(p, x.dims(), w.dims(), y.dims())?;
     match x.dtype() {
-        DType::F32 => typed::<f32>(&job, call, &x, &w, &mut y),
+        DType::F32 => phases(&job, call, &x, &w, &mut y),
         DType::F64 => typed::<f64>(&job, call, &x, &w, &mut y),
         DType::F16 => typed::<f16>(&job, call, &x, &w, &mut y),
         DType::BF16 => typed::<bf16>(&job, call, &x, &w, &mut y),
@@ -61,12 +67,32 @@ pub fn conv_transpose(p: &ConvTranspose<i64>, call: &mut Call<'_, '_>) -> Result
     }
 }
 
-fn typed<T: Real>(job: &Job, call: &Call<'_, '_>, x: &Src<'_>, w: &Src<'_>, y: &mut Dst<'_>) -> Result<(), Fault> {
-    let bias = match call.opt_src(2) {
-        Some(bias) if bias.dims() != [job.y.channels] => return Err(Fault::Shape("a bias for each output channel")),
-        Some(bias) => bias.slice::<T>()?,
-        None => &[],
+/// The fast kernel for f32.
+fn phases(job: &Job, call: &mut Call<'_, '_>, x: &Src<'_>, w: &Src<'_>, y: &mut Dst<'_>) -> Result<(), Fault> {
+    let bias = bias_of::<f32>(job, call)?;
+    let transposed = Transposed {
+        windows: job.windows,
+        x: job.x,
+        y: job.y,
+        group: job.group,
+        data: x.slice()?,
+        weights: w.slice()?,
+        bias,
     };
+    let memory = call.take_workspace_of(job.workspace())?;
+    transposed::run(&transposed, call.isa(), y.slice()?, memory)
+}
+
+fn bias_of<'a, T: Real>(job: &Job, call: &Call<'_, 'a>) -> Result<Option<&'a [T]>, Fault> {
+    match call.opt_src(2) {
+        Some(bias) if bias.dims() != [job.y.channels] => Err(Fault::Shape("a bias for each output channel")),
+        Some(bias) => bias.slice::<T>().map(Some),
+        None => Ok(None),
+    }
+}
+
+fn typed<T: Real>(job: &Job, call: &Call<'_, '_>, x: &Src<'_>, w: &Src<'_>, y: &mut Dst<'_>) -> Result<(), Fault> {
+    let bias = bias_of::<T>(job, call)?.unwrap_or(&[]);
     with_isa(call.isa(), Blocks { job, x: x.slice()?, w: w.slice()?, bias, y: y.slice()? });
     Ok(())
 }
@@ -150,15 +176,20 @@ impl<T: Real> Blocks<'_, T> {
 ///
 /// # Errors
 /// A [`Fault`] when the operands do not fit.
-pub fn workspace(_p: &ConvTranspose<i64>, _reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
-    Ok(0)
+pub fn workspace(p: &ConvTranspose<i64>, reads: &[Option<Meta>], writes: &[Option<Meta>]) -> Result<usize, Fault> {
+    let meta = |list: &[Option<Meta>], i: usize| list.get(i).copied().flatten().ok_or(Fault::Missing { operand: i });
+    let (x, w, y) = (meta(reads, 0)?, meta(reads, 1)?, meta(writes, 0)?);
+    let job = Job::new(p, &x.dims, &w.dims, &y.dims)?;
+    let floats = if x.dtype == DType::F32 { job.workspace() } else { 0 };
+    floats.checked_mul(size_of::<f32>()).ok_or(Fault::Extent)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execute;
     use crate::spatial::testing::Numbers;
-    use crate::{Isa, execute};
+    use crate::testing::isas;
     use plan::List;
     use std::{vec, vec::Vec};
 
@@ -199,7 +230,7 @@ mod tests {
                 before: List::of(before.map(|b| b as i64)),
                 group: group as u32,
             };
-            for isa in [Isa::Portable, Isa::detect()] {
+            for isa in isas() {
                 let mut y = vec![f32::NAN; want.len()];
                 let reads: Vec<_> = [
                     (&x, vec![n, channels, input[0], input[1]]),
@@ -209,8 +240,24 @@ mod tests {
                 .iter()
                 .map(|(data, dims)| Some(Src::from_slice(data, dims).unwrap()))
                 .collect();
-                let mut writes = [Some(Dst::from_slice(&mut y, &[n, results, out[0], out[1]]).unwrap())];
-                execute(&p.into(), &mut Call::new(&reads, &mut writes, &mut [], &mut [], isa)).unwrap();
+                let y_dims = [n, results, out[0], out[1]];
+                let meta = |dims: &[usize]| Some(Meta { dtype: DType::F32, dims: List::from_slice(dims).unwrap() });
+                let metas: Vec<_> = reads.iter().map(|r: &Option<Src>| r.and_then(|r| meta(r.dims()))).collect();
+                let needed = workspace(&p, &metas, &[meta(&y_dims)]).unwrap();
+                let grown = [n, results, out[0] + s[0] * round % 3, out[1] + round % 5];
+                assert!(needed <= workspace(&p, &metas, &[meta(&grown)]).unwrap());
+                let mut memory = vec![0u64; needed.div_ceil(8)];
+                // SAFETY: every bit pattern is a byte.
+                let (_, memory, _) = unsafe { memory.align_to_mut::<u8>() };
+                let mut writes = [Some(Dst::from_slice(&mut y, &y_dims).unwrap())];
+                execute(&p.into(), &mut Call::new(&reads, &mut writes, &mut memory[..needed], &mut [], isa)).unwrap();
+                for (y, want) in y.iter().zip(&want) {
+                    assert!((f64::from(*y) - want).abs() < 1e-4, "{round}: {y} for {want}, {p:?}");
+                }
+                // The level for the other types.
+                let job = Job::new(&p, &metas[0].unwrap().dims, &metas[1].unwrap().dims, &y_dims).unwrap();
+                y.fill(f32::NAN);
+                with_isa(isa, Blocks { job: &job, x: &x, w: &w, bias: &bias, y: &mut y });
                 for (y, want) in y.iter().zip(&want) {
                     assert!((f64::from(*y) - want).abs() < 1e-4, "{round}: {y} for {want}, {p:?}");
                 }

@@ -83,7 +83,7 @@ impl Windows {
             for (a, b) in [(1, 2), (0, 1)] {
                 let whole = v.kernel[b] == 1 && v.before[b] == 0 && v.input[b] == v.output[b];
                 let single = v.input[a] == 1 && v.output[a] == 1 && v.kernel[a] == 1 && v.before[a] == 0;
-                let steps = (v.stride[b] == 1 || v.input[b] == 1) && (v.stride[a] == 1 || v.input[b] == 1);
+                let steps = v.input[b] == 1 || (v.stride[b] == 1 && v.stride[a] == 1);
                 if !whole || !steps || single {
                     continue;
                 }

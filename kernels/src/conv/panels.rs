@@ -10,18 +10,35 @@ use super::{Job, PANEL, Residual};
 use crate::{Fault, Isa, activation};
 use plan::prim::{Activation, ActivationKind};
 
-/// The most terms taken at once: 16 channels' weights of them stay in the first cache.
-const TERMS: usize = 384;
-/// Elements of data laid out at once (256 KiB): they stay in the second cache.
-const BLOCK: usize = 1 << 16;
+/// How much is laid out and multiplied at once.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Terms.
+    terms: usize,
+    /// Elements of data.
+    elements: usize,
+}
+
+impl Limits {
+    /// Few weights stay in the second cache: then the data can stay in the first (30 KiB), beside 16 channels' weights.
+    const FIRST_CACHE: Limits = Limits { terms: 160, elements: 160 * 48 };
+    /// Many weights have to be read again for each block of data: then the data fills a part of the second cache (256 KiB).
+    const SECOND_CACHE: Limits = Limits { terms: 384, elements: 1 << 16 };
+
+    fn new(terms: usize, m: usize) -> Limits {
+        let few = terms.checked_mul(m).is_some_and(|weights| weights <= 1 << 16);
+        if few { Limits::FIRST_CACHE } else { Limits::SECOND_CACHE }
+    }
+}
 
 /// With fewer terms than this, broadcasting pixels does not repay the scattered stores.
 const FEW_TERMS: usize = 32;
 
-/// Floats of workspace for this many terms and pixels; never shrinks when either grows.
-pub(super) fn workspace(terms: usize, pixels: usize) -> usize {
+/// Floats of workspace for this many terms, output channels and pixels; never shrinks when one grows.
+pub(super) fn workspace(terms: usize, m: usize, pixels: usize) -> usize {
+    let limits = Limits::new(terms, m);
     // The last tile is padded to whole cache lines.
-    pixels.next_multiple_of(16).saturating_mul(terms.min(TERMS)).min(BLOCK)
+    pixels.next_multiple_of(16).saturating_mul(terms.min(limits.terms)).min(limits.elements)
 }
 
 /// The operands.
@@ -51,20 +68,25 @@ pub(super) fn clip_of(activation: &Activation) -> (Option<(f32, f32)>, bool) {
 /// # Errors
 /// When the workspace is too small.
 pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Fault> {
+    if job.windows.input_plane() == 1 && job.windows.output_plane() == 1 && job.windows.taps_per_window() == 1 {
+        // One element for each channel lies as channels-last data does.
+        return super::last::panels(job, o);
+    }
     let windows = job.windows.merged();
     let (channels, m, pixels) = (job.channels_per_group(), job.results_per_group(), windows.output_plane());
     let terms = channels * windows.taps_per_window();
-    let needed = workspace(terms, pixels);
+    let needed = workspace(terms, m, pixels);
     if o.workspace.len() < needed {
         return Err(Fault::Workspace { needed: needed * 4, given: o.workspace.len() * 4 });
     }
     let kernels = micro::kernels(o.isa);
     let (clip, activate) = clip_of(&job.activation);
     // As many pixels as fit, in whole tiles.
-    let parts = terms.div_ceil(TERMS).max(1);
+    let limits = Limits::new(terms, m);
+    let parts = terms.div_ceil(limits.terms).max(1);
     let part = terms.div_ceil(parts).max(1);
     let tile = kernels.pixels.len() * kernels.lanes;
-    let stretch = (BLOCK / part / tile * tile).max(tile);
+    let stretch = (limits.elements / part / tile * tile).max(tile);
     for n in 0..job.y.batch {
         for group in 0..job.group {
             let x = o.x[job.x.at(n, group * channels, [0; 3])..].as_ptr();
@@ -109,19 +131,19 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
 }
 
 /// One group of one image.
-struct Strip {
-    kernels: &'static Kernels,
+pub(super) struct Strip {
+    pub kernels: &'static Kernels,
     /// The group's weights.
-    weights: *const f32,
-    terms: usize,
-    m: usize,
-    c: *mut f32,
-    c_row: usize,
+    pub weights: *const f32,
+    pub terms: usize,
+    pub m: usize,
+    pub c: *mut f32,
+    pub c_row: usize,
     /// As `c`, or null.
-    residual: *const f32,
+    pub residual: *const f32,
     /// The group's biases, or null.
-    bias: *const f32,
-    clip: Option<(f32, f32)>,
+    pub bias: *const f32,
+    pub clip: Option<(f32, f32)>,
 }
 
 impl Strip {
@@ -129,7 +151,7 @@ impl Strip {
     ///
     /// # Safety
     /// The pointers are valid for all the channels, terms and pixels, and `data` for the tiles.
-    unsafe fn multiply(&self, columns: &Columns<'_>, data: *const f32) {
+    pub unsafe fn multiply(&self, columns: &Columns<'_>, data: *const f32) {
         let (terms, pixels) = (columns.terms, columns.pixels);
         let count = pixels.1 - pixels.0;
         for panel in (0..self.m).step_by(PANEL) {

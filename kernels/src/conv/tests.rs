@@ -379,14 +379,12 @@ fn depthwise_workspace_never_shrinks() {
 
 #[test]
 fn workspace_never_shrinks() {
-    let mut last = 0;
-    for pixels in (0..4000).chain((4000..200_000).step_by(997)) {
-        let now = panels::workspace(300, pixels);
-        assert!(now >= last);
-        last = now;
-    }
-    for terms in 1..1000 {
-        assert!(panels::workspace(terms, 100) <= panels::workspace(terms + 1, 100));
+    let mut numbers = Numbers::new(10);
+    for _ in 0..20_000 {
+        let small = [numbers.range(1, 700), numbers.range(1, 300), numbers.range(0, 5000)];
+        let large = small.map(|e| e + numbers.range(0, 40));
+        let needed = |[terms, m, pixels]: [usize; 3]| panels::workspace(terms, m, pixels);
+        assert!(needed(small) <= needed(large), "{small:?} {large:?}");
     }
 }
 

@@ -60,9 +60,9 @@ impl Table {
         for j in 0..len {
             let mut taps = Axes1::new(r, axis, first + j);
             table.count = taps.count;
-            for i in 0..taps.count {
+            for (places, weights) in places.iter_mut().zip(&mut table.weights).take(taps.count) {
                 let (place, weight) = taps.next(r, axis);
-                (places[i][j], table.weights[i][j]) = (place, weight as f32);
+                (places[j], weights[j]) = (place, weight as f32);
                 table.low = table.low.min(place);
                 high = high.max(place);
             }
