@@ -1,5 +1,4 @@
 //! What the tests of several kernels share.
-#![allow(dead_code)]
 
 use crate::{Call, Dst, Fault, Isa, Shape, Src};
 use core::ptr::NonNull;

@@ -2,7 +2,7 @@
 
 use super::cast::each;
 use crate::{
-    simd::{Simd, isa_fn, lanes1, lanes2},
+    simd::{Simd, isa_fn, lanes1, lanes2, lanes3},
     vecmath,
 };
 use plan::prim::MapOp;
@@ -16,11 +16,6 @@ unsafe fn arithmetic_on<S: Simd>(op: MapOp, a: [*const f32; 3], o: *mut f32, n: 
     macro_rules! one {
         (|$x:ident| $f:expr) => {
             lanes1!(S, n, a[0], o, |$x| $f)
-        };
-    }
-    macro_rules! two {
-        (|$x:ident, $y:ident| $f:expr) => {
-            lanes2!(S, n, a[0], a[1], o, |$x, $y| $f)
         };
     }
     macro_rules! scalar {
@@ -70,6 +65,27 @@ unsafe fn arithmetic_on<S: Simd>(op: MapOp, a: [*const f32; 3], o: *mut f32, n: 
                 let gate = S::add(S::div(x, S::splat(6.0)), S::splat(0.5));
                 S::mul(x, S::max(zero, S::min(unit, gate)))
             }),
+            _ => return binary_on::<S>(op, a, o, n),
+        }
+    }
+    true
+}
+
+/// The operations of [`arithmetic_on`] with more than one argument.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn binary_on<S: Simd>(op: MapOp, a: [*const f32; 3], o: *mut f32, n: usize) -> bool {
+    macro_rules! two {
+        (|$x:ident, $y:ident| $f:expr) => {
+            lanes2!(S, n, a[0], a[1], o, |$x, $y| $f)
+        };
+    }
+    // SAFETY: passed on to the caller, who knows the processor to have `S`.
+    unsafe {
+        let zero = S::splat(0.0);
+        match op {
             MapOp::Add => two!(|x, y| S::add(x, y)),
             MapOp::Sub => two!(|x, y| S::sub(x, y)),
             MapOp::Mul => two!(|x, y| S::mul(x, y)),
@@ -78,15 +94,7 @@ unsafe fn arithmetic_on<S: Simd>(op: MapOp, a: [*const f32; 3], o: *mut f32, n: 
             MapOp::Min => two!(|x, y| S::blend(S::unordered(y, y), y, S::min(y, x))),
             MapOp::Max => two!(|x, y| S::blend(S::unordered(y, y), y, S::max(y, x))),
             MapOp::Prelu => two!(|x, y| S::blend(S::lt(x, zero), S::mul(x, y), x)),
-            MapOp::Clip => {
-                let mut i = 0;
-                while i < n {
-                    let k = (n - i).min(S::LANES);
-                    let [x, low, high] = a.map(|p| S::load_part(p.add(i), k));
-                    S::store_part(o.add(i), S::min(high, S::max(low, x)), k);
-                    i += k;
-                }
-            }
+            MapOp::Clip => lanes3::<S>(n, a, o, |x, low, high| S::min(high, S::max(low, x))),
             _ => return false,
         }
     }

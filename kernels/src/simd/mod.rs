@@ -204,5 +204,26 @@ macro_rules! lanes2 {
 }
 pub(crate) use lanes2;
 
+/// `o[i] = f(a[0][i], a[1][i], a[2][i])` for `n` elements; `o` may be one of them.
+///
+/// # Safety
+/// `n` elements can be read and written there, and the processor has `S`.
+#[inline(always)]
+pub unsafe fn lanes3<S: Simd>(n: usize, a: [*const f32; 3], o: *mut f32, f: impl Fn(S::V, S::V, S::V) -> S::V) {
+    let mut i = 0;
+    // SAFETY: `i + LANES <= n`, then `n - i` lanes are left.
+    unsafe {
+        while i + S::LANES <= n {
+            S::store(o.add(i), f(S::load(a[0].add(i)), S::load(a[1].add(i)), S::load(a[2].add(i))));
+            i += S::LANES;
+        }
+        if i < n {
+            let k = n - i;
+            let part = |p: *const f32| S::load_part(p.add(i), k);
+            S::store_part(o.add(i), f(part(a[0]), part(a[1]), part(a[2])), k);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
