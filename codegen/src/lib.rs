@@ -75,6 +75,12 @@ pub fn plan_hash(plan: &Plan) -> Result<String, Error> {
     Ok(hash)
 }
 
+/// The identifiers of tensors at the border with these names in the model, in the order of the plan.
+pub fn field_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut namer = names::Namer::default();
+    names.into_iter().map(|name| namer.fresh(name)).collect()
+}
+
 /// The Rust module of a plan.
 ///
 /// # Errors

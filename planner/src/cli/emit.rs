@@ -3,6 +3,7 @@
 use super::args::{Common, WeightsAt, Word, next, text};
 use super::{Command, Failure, Io, load, words};
 use crate::Planned;
+use plan::Plan;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -78,22 +79,33 @@ pub fn write(planned: &Planned, weights: WeightsAt, folder: &Path) -> Result<Wri
         WeightsAt::File => false,
         WeightsAt::Auto => plan.weight_bytes <= EMBEDDED,
     };
+    let code = code(plan, embedded, &name)?;
+    let ron = plan.to_text().map_err(|e| Failure::Refused(e.to_string()))?;
+    let put = |suffix: &str, text: &str| {
+        let path = folder.join(format!("{name}{suffix}"));
+        std::fs::write(&path, text).map_err(|e| Failure::Refused(format!("{}: {e}", path.display())))
+    };
+    write_weights(planned, &folder.join(format!("{name}.weights")))?;
+    put(".plan.ron", &ron)?;
+    put(".rs", &code)?;
+    Ok(Written { name, lines: code.lines().count(), embedded })
+}
+
+/// The module of a plan; `name` is the stem of the weights file.
+pub fn code(plan: &Plan, embedded: bool, name: &str) -> Result<String, Failure> {
     let options = codegen::Options {
         weights: if embedded { codegen::WeightsIn::Binary } else { codegen::WeightsIn::File },
         weights_file: Some(format!("{name}.weights")),
     };
-    let refused = |e: &dyn std::fmt::Display| Failure::Refused(e.to_string());
-    let code = codegen::generate(plan, &options).map_err(|e| refused(&e))?;
-    let ron = plan.to_text().map_err(|e| refused(&e))?;
-    let put = |suffix: &str, write: &dyn Fn(&mut BufWriter<std::fs::File>) -> std::io::Result<()>| {
-        let path = folder.join(format!("{name}{suffix}"));
-        let file = std::fs::File::create(&path).map(BufWriter::new);
-        file.and_then(|mut file| write(&mut file).and_then(|()| file.flush()))
-            .map_err(|e| Failure::Refused(format!("{}: {e}", path.display())))
-    };
-    let pieces = || planned.weights.pieces.iter().map(|(offset, bytes)| (*offset, bytes));
-    put(".weights", &|file| codegen::write_weights(file, pieces(), planned.weights.len))?;
-    put(".plan.ron", &|file| file.write_all(ron.as_bytes()))?;
-    put(".rs", &|file| file.write_all(code.as_bytes()))?;
-    Ok(Written { name, lines: code.lines().count(), embedded })
+    codegen::generate(plan, &options).map_err(|e| Failure::Refused(e.to_string()))
+}
+
+/// Writes the weights file of a plan.
+pub fn write_weights(planned: &Planned, path: &Path) -> Result<(), Failure> {
+    let pieces = planned.weights.pieces.iter().map(|(offset, bytes)| (*offset, bytes));
+    let written = std::fs::File::create(path).map(BufWriter::new).and_then(|mut file| {
+        codegen::write_weights(&mut file, pieces, planned.weights.len)?;
+        file.flush()
+    });
+    written.map_err(|e| Failure::Refused(format!("{}: {e}", path.display())))
 }

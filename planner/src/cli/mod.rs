@@ -10,6 +10,7 @@ mod compare;
 mod element;
 mod emit;
 mod explain;
+mod generated;
 mod load;
 mod npy;
 mod pack;

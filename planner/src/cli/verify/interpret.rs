@@ -4,11 +4,11 @@ use super::plans::{Group, inputs, plans};
 use super::{Done, Verdict};
 use crate::cli::Failure;
 use crate::cli::args::Common;
-use crate::cli::case::{Bad, Case, Set};
+use crate::cli::case::{Bad, Case, Data, Set};
 use crate::cli::compare::{Tensor, Tolerance, compare};
 use crate::cli::load;
 use crate::onnx::{self, Model};
-use runtime::interpret::{InputTensor, Interpreter, OutputTensor};
+use runtime::interpret::{InputTensor, Interpreter};
 
 /// Reads a case, plans it, runs every data set, and compares.
 pub fn case(case: &Case, common: &Common) -> Verdict {
@@ -57,7 +57,7 @@ fn serve(model: &Model, sets: &[Set], group: Group, common: &Common, tolerance: 
 }
 
 /// Says which data set it was.
-fn within(index: usize, bad: Bad) -> Bad {
+pub fn within(index: usize, bad: Bad) -> Bad {
     match bad {
         Bad::Fail(why) => Bad::Fail(format!("data set {index}: {why}")),
         Bad::Unsupported(what) => Bad::Unsupported(format!("data set {index}: {what}")),
@@ -70,10 +70,21 @@ fn one(interpreter: &mut Interpreter, model: &Model, set: &Set, tolerance: &Tole
     let tensors: Vec<InputTensor<'_>> =
         data.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
     interpreter.run(&tensors).map_err(|e| Bad::Fail(e.to_string()))?;
+    let interpreter = &*interpreter;
+    expected(model, set, tolerance, |name| output(interpreter, name))
+}
+
+/// Compares the outputs that a set expects with what a run left under their names.
+pub fn expected(
+    model: &Model,
+    set: &Set,
+    tolerance: &Tolerance,
+    got: impl Fn(&str) -> Result<Data, Bad>,
+) -> Result<(), Bad> {
     let mut wrong = Vec::new();
     for (index, want) in &set.outputs {
         let name = model.graph.outputs.get(*index).map_or("", |o| o.name.as_str());
-        let got = output(interpreter, name)?;
+        let got = got(name)?;
         let (w, g) = (
             Tensor { dtype: want.dtype, dims: &want.dims, bytes: &want.bytes },
             Tensor { dtype: got.dtype, dims: &got.dims, bytes: &got.bytes },
@@ -86,7 +97,7 @@ fn one(interpreter: &mut Interpreter, model: &Model, set: &Set, tolerance: &Tole
 }
 
 /// What a run left under an output's name.
-fn output(interpreter: &Interpreter, name: &str) -> Result<OutputTensor, Bad> {
+fn output(interpreter: &Interpreter, name: &str) -> Result<Data, Bad> {
     let plan = interpreter.plan();
     let found = match plan.outputs.iter().position(|p| p.name == name) {
         Some(i) => interpreter.output(i),
@@ -95,5 +106,6 @@ fn output(interpreter: &Interpreter, name: &str) -> Result<OutputTensor, Bad> {
             None => return Err(Bad::Fail(format!("the plan has no output `{name}`"))),
         },
     };
-    found.map_err(|e| Bad::Fail(e.to_string()))
+    let found = found.map_err(|e| Bad::Fail(e.to_string()))?;
+    Ok(Data { dtype: found.dtype, dims: found.dims, bytes: found.bytes.into() })
 }

@@ -1,5 +1,6 @@
 //! `planner verify`: runs test cases and compares what comes out.
 
+mod compiled;
 mod interpret;
 pub(super) mod plans;
 
@@ -26,6 +27,8 @@ below. Each case is one line: `pass`, `fail: why` or `unsupported: what`; the to
 Free dims that `--dim` does not give are taken from the data: a value where all data sets agree, else a range. Inputs that
 planning has to know (a shape, say) are taken as fixed where all data sets agree on them.
 
+  --compiled              runs generated code instead of the interpreter: every case becomes a Rust module, all are built by
+                          cargo, and each runs its data sets twice, which must give the same bits and allocate nothing
   --json FILE             writes the results as JSON
   --strict                what is unsupported counts as failed
   --jobs N                cases at a time (default: one per core)
@@ -41,6 +44,7 @@ pub struct Args {
     folders: Vec<PathBuf>,
     json: Option<PathBuf>,
     strict: bool,
+    compiled: bool,
     jobs: usize,
 }
 
@@ -71,7 +75,11 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
             places.join(", ")
         )));
     }
-    let verdicts = interpreted(&cases, &args, io)?;
+    let verdicts = if args.compiled {
+        quietly(|| compiled::cases(&cases, &args, io))
+    } else {
+        quietly(|| interpreted(&cases, &args, io))
+    }?;
     conclude(&cases, &verdicts, &args, io)
 }
 
@@ -84,6 +92,7 @@ fn parse(parser: &mut lexopt::Parser) -> Result<Args, Failure> {
         }
         match word {
             Word::Flag(flag) if flag == "--json" => args.json = Some(PathBuf::from(text(parser)?)),
+            Word::Flag(flag) if flag == "--compiled" => args.compiled = true,
             Word::Flag(flag) if flag == "--strict" => args.strict = true,
             Word::Flag(flag) if flag == "--jobs" || flag == "-j" => {
                 args.jobs = usize::try_from(number(parser, "--jobs", 1)?).unwrap_or(cores);
@@ -103,9 +112,7 @@ fn parse(parser: &mut lexopt::Parser) -> Result<Args, Failure> {
 fn interpreted(cases: &[Case], args: &Args, io: &mut Io<'_>) -> Result<Vec<Verdict>, Failure> {
     let next_case = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|info| PANIC.set(Some(format!("panic at {}", at(info))))));
-    let result = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         for _ in 0..args.jobs.min(cases.len()).max(1) {
             let (send, next_case) = (send.clone(), &next_case);
             let work = move || {
@@ -122,7 +129,14 @@ fn interpreted(cases: &[Case], args: &Args, io: &mut Io<'_>) -> Result<Vec<Verdi
         }
         drop(send);
         in_order(cases, &receive, io)
-    });
+    })
+}
+
+/// Keeps panics to itself: they are a case's failure.
+fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|info| PANIC.set(Some(format!("panic at {}", at(info))))));
+    let result = work();
     std::panic::set_hook(hook);
     result
 }
@@ -142,7 +156,11 @@ fn at(info: &std::panic::PanicHookInfo<'_>) -> String {
 
 /// One case; a panic in it is a failure of it and of nothing else.
 fn guarded(case: &Case, args: &Args) -> Verdict {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| interpret::case(case, &args.common)))
+    guard(|| interpret::case(case, &args.common))
+}
+
+fn guard<T>(work: impl FnOnce() -> Result<T, Bad>) -> Result<T, Bad> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(Bad::Fail(PANIC.take().unwrap_or_else(|| "panic".to_owned()))))
 }
 
