@@ -81,6 +81,12 @@ fn wrap(text: &mut String, code: &str, indent: usize) {
     let Some((open, close)) = last_group(code) else { return push_line(text, code, indent) };
     let (head, rest) = code.split_at(open + 1);
     let (inner, tail) = rest.split_at(close - open - 1);
+    // The body of a function is one expression, and no list.
+    if code.starts_with("fn ") && head.ends_with('{') {
+        push_line(text, head, indent);
+        wrap(text, inner.trim(), indent + 4);
+        return push_line(text, tail, indent);
+    }
     let items = split_commas(inner);
     if items.is_empty() {
         return push_line(text, code, indent);
@@ -171,5 +177,13 @@ mod tests {
         let long = "x".repeat(60);
         lines.line(&format!("f.at(1).call(&P0, [{long}, \"a), (b\"], [{long}])?;"));
         assert_eq!(lines.finish(), format!("f.at(1).call(\n    &P0,\n    [{long}, \"a), (b\"],\n    [{long}],\n)?;\n"));
+    }
+
+    #[test]
+    fn bodies_of_functions_are_no_lists() {
+        let mut lines = Lines::default();
+        let long = "x".repeat(80);
+        lines.line(&format!("fn v(sizes: &Sizes) -> R {{ f(1, [{long}], None) }}"));
+        assert_eq!(lines.finish(), format!("fn v(sizes: &Sizes) -> R {{\n    f(1, [{long}], None)\n}}\n"));
     }
 }

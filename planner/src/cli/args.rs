@@ -86,6 +86,17 @@ pub enum WeightsAt {
     File,
 }
 
+impl WeightsAt {
+    /// Weights of up to this many bytes are embedded; `auto` where nothing was asked for.
+    pub fn limit(self, auto: u64) -> u64 {
+        match self {
+            WeightsAt::Auto => auto,
+            WeightsAt::Embed => u64::MAX,
+            WeightsAt::File => 0,
+        }
+    }
+}
+
 /// The value of `--fix`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FixArg {

@@ -74,11 +74,8 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
 pub fn write(planned: &Planned, weights: WeightsAt, folder: &Path) -> Result<Written, Failure> {
     let plan = &planned.plan;
     let name = codegen::snake_case(&plan.name);
-    let embedded = match weights {
-        WeightsAt::Embed => true,
-        WeightsAt::File => false,
-        WeightsAt::Auto => plan.weight_bytes <= EMBEDDED,
-    };
+    let limit = weights.limit(EMBEDDED);
+    let embedded = limit > 0 && plan.weight_bytes <= limit;
     let code = code(plan, embedded, &name)?;
     let ron = plan.to_text().map_err(|e| Failure::Refused(e.to_string()))?;
     let put = |suffix: &str, text: &str| {

@@ -186,7 +186,7 @@ pub struct Module {
 /// Writes the module of a plan into a folder. Weights of more than `embedded` bytes stay in a file.
 pub fn module(planned: &Planned, folder: &Path, embedded: u64) -> Result<Module, Failure> {
     let plan = &planned.plan;
-    let embed = plan.weight_bytes <= embedded;
+    let embed = embedded > 0 && plan.weight_bytes <= embedded;
     let name = codegen::snake_case(&plan.name);
     let weights = folder.join(format!("{name}.weights"));
     if embed {

@@ -4,6 +4,7 @@
 //! done, 1 a clear refusal, 2 wrong usage. Results go to standard output, messages and progress to standard error.
 
 mod args;
+mod bench;
 mod case;
 mod check;
 mod compare;
@@ -77,8 +78,16 @@ struct Command {
     run: fn(&mut lexopt::Parser, &mut Io<'_>) -> Result<(), Failure>,
 }
 
-const COMMANDS: &[Command] =
-    &[emit::COMMAND, report::COMMAND, check::COMMAND, run::COMMAND, verify::COMMAND, pack::COMMAND, explain::COMMAND];
+const COMMANDS: &[Command] = &[
+    emit::COMMAND,
+    report::COMMAND,
+    check::COMMAND,
+    run::COMMAND,
+    verify::COMMAND,
+    bench::COMMAND,
+    pack::COMMAND,
+    explain::COMMAND,
+];
 
 /// Runs the command that `args` name; the exit status.
 pub fn run(args: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write, progress: bool) -> u8 {

@@ -3,7 +3,6 @@
 use super::interpret::{expected, read};
 use super::plans::{inputs, plans};
 use super::{Args, Done, Verdict};
-use crate::cli::args::WeightsAt;
 use crate::cli::case::{Bad, Case, Data, Set};
 use crate::cli::compare::Tolerance;
 use crate::cli::generated::{Module, Profile, Workshop, module, put};
@@ -16,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What runs the modules.
-const HARNESS: &str = include_str!("../harness.rs.txt");
+pub const HARNESS: &str = include_str!("../harness.rs.txt");
 
 /// Modules of one crate, and their lines: the compiler's memory bounds both.
 const MODULES: usize = 200;
@@ -94,11 +93,7 @@ fn prepare(index: usize, case: &Case, args: &Args, workshop: &Workshop) -> Resul
     let (model, sets, tolerance) = read(case)?;
     let groups = plans(&case.model(), &model, &sets, &args.common)?;
     let mut done = Done { sets: sets.len(), plans: groups.len(), fixed: Vec::new() };
-    let embedded = match args.common.weights {
-        WeightsAt::Auto => EMBEDDED,
-        WeightsAt::Embed => u64::MAX,
-        WeightsAt::File => 0,
-    };
+    let embedded = args.common.weights.limit(EMBEDDED);
     let mut units = Vec::new();
     for (g, group) in groups.into_iter().enumerate() {
         done.fixed.extend(group.fixed);
@@ -110,7 +105,7 @@ fn prepare(index: usize, case: &Case, args: &Args, workshop: &Workshop) -> Resul
         for (k, set) in group.sets.iter().filter_map(|s| sets.get(*s)).enumerate() {
             for (j, input) in inputs(plan, &model, set)?.into_iter().enumerate() {
                 let path = data.join(format!("set_{k}")).join(format!("in_{j}"));
-                put(&path, &file(input)).map_err(failed)?;
+                put(&path, &tensor_file(input)).map_err(failed)?;
             }
             std::fs::create_dir_all(data.join(format!("set_{k}"))).map_err(|e| failed(e.into()))?;
         }
@@ -130,7 +125,7 @@ fn ports(plan: &Plan) -> Vec<(String, DType)> {
 }
 
 /// A tensor as the harness reads it.
-fn file(data: &Data) -> Vec<u8> {
+pub fn tensor_file(data: &Data) -> Vec<u8> {
     let mut file = Vec::with_capacity(data.bytes.len() + 72);
     for n in std::iter::once(data.dims.len()).chain(data.dims.iter().copied()) {
         file.extend_from_slice(&(n as u64).to_le_bytes());

@@ -4,6 +4,8 @@ mod compiled;
 mod interpret;
 pub(super) mod plans;
 
+pub(super) use compiled::{HARNESS, tensor_file};
+
 use super::args::{Common, Word, next, number, text, unexpected};
 use super::case::{Bad, Case, find};
 use super::{Command, Failure, Io};
