@@ -2,11 +2,11 @@
 //! length `n = p q r` costs about `n (p + q + r)`. Error about `log n` roundings of f64, then one of the result's type.
 
 use crate::{
-    Call, Fault, Meta,
+    Call, Fault, Meta, Shape,
     real::{Reals, RealsMut},
 };
 use core::ops::{Add, Mul};
-use plan::{MAX_RANK, prim::Dft};
+use plan::prim::Dft;
 
 /// Runs [`Dft`].
 ///
@@ -42,15 +42,7 @@ pub fn dft(p: &Dft<i64>, call: &mut Call<'_, '_>) -> Result<(), Fault> {
     let stride = |strides: &[isize], i: usize| strides.get(i).copied().unwrap_or(0);
     let given = src.dims().get(axis).copied().unwrap_or(0);
     for line in 0..lines {
-        let (mut src_at, mut dst_at) = (0isize, 0isize);
-        let mut place = line;
-        for i in (0..last.min(MAX_RANK)).rev().filter(|i| *i != axis) {
-            let dim = src_shape.dims().get(i).copied().unwrap_or(1).max(1);
-            let at = (place % dim) as isize;
-            place /= dim;
-            src_at = src_at.wrapping_add(at.wrapping_mul(stride(src_shape.strides(), i)));
-            dst_at = dst_at.wrapping_add(at.wrapping_mul(stride(dst_shape.strides(), i)));
-        }
+        let [src_at, dst_at] = line_offsets(line, [&src_shape, &dst_shape], axis, last);
         let read = |k: usize| {
             if k >= given {
                 return Complex::default();
@@ -89,6 +81,21 @@ pub fn workspace(p: &Dft<i64>, reads: &[Option<Meta>], writes: &[Option<Meta>]) 
         return Err(Fault::Missing { operand: 0 });
     };
     length(p, &src.dims, &dst.dims)?.checked_mul(8 * size_of::<f64>()).ok_or(Fault::Extent)
+}
+
+/// Where a line starts in each of two shapes that differ along the axis and the last axis only.
+fn line_offsets(mut line: usize, shapes: [&Shape; 2], axis: usize, last: usize) -> [isize; 2] {
+    let mut offsets = [0isize; 2];
+    for i in (0..last).rev().filter(|i| *i != axis) {
+        let dim = shapes[0].dims().get(i).copied().unwrap_or(1).max(1);
+        let at = (line % dim) as isize;
+        line /= dim;
+        for (offset, shape) in offsets.iter_mut().zip(shapes) {
+            let stride = shape.strides().get(i).copied().unwrap_or(0);
+            *offset = offset.wrapping_add(at.wrapping_mul(stride));
+        }
+    }
+    offsets
 }
 
 /// The length of the transform: as given, or that of the whole signal.

@@ -4,6 +4,7 @@ pub(crate) mod activate;
 pub(crate) mod gemm;
 mod micro;
 mod reference;
+mod transpose;
 
 use crate::{Call, Dst, Fault, Meta, Src};
 use gemm::{A, Add, B, C, Epilogue, Mat, Size};

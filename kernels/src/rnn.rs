@@ -67,6 +67,18 @@ impl Extents {
     }
 }
 
+/// The length of each sequence, found to be within the data.
+fn lengths<'a>(src: &Src<'a>, seq: usize, batch: usize) -> Result<&'a [i32], Fault> {
+    let lengths = src.slice::<i32>()?;
+    if lengths.len() != batch {
+        return Err(Fault::Shape("a length for each sequence"));
+    }
+    match lengths.iter().find(|length| usize::try_from(**length).ok().is_none_or(|l| l > seq)) {
+        Some(length) => Err(Fault::Index { index: i64::from(*length), extent: seq }),
+        None => Ok(lengths),
+    }
+}
+
 /// A layer's operands, found to fit.
 struct Layer<'a> {
     kind: RnnKind,
@@ -123,17 +135,7 @@ impl<'a> Layer<'a> {
         if !fits {
             return Err(Fault::Shape("operands of a recurrent layer do not fit"));
         }
-        let lengths = call.opt_src(4).map(|s| s.slice::<i32>()).transpose()?;
-        if let Some(lengths) = lengths {
-            if lengths.len() != batch {
-                return Err(Fault::Shape("a length for each sequence"));
-            }
-            for length in lengths {
-                if usize::try_from(*length).ok().is_none_or(|l| l > seq) {
-                    return Err(Fault::Index { index: i64::from(*length), extent: seq });
-                }
-            }
-        }
+        let lengths = call.opt_src(4).map(|s| lengths(&s, seq, batch)).transpose()?;
         Ok(Layer {
             kind: p.kind,
             direction: p.direction,

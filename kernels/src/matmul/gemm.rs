@@ -1,12 +1,15 @@
 //! The f32 matrix product that matrix products, convolutions and recurrent layers stand on.
 //!
 //! `C [m, n] = activation(A [m, k] · B [k, n] + biases + add)`, B in panels of 16 columns `[ceil(n / 16), k, 16]` with zeros
-//! where there is no column; or made into such panels a bit at a time, in the workspace, from strided memory or by the
-//! caller. A is read where it lies, or a block of it is first copied or made in the workspace.
+//! where there is no column; or made into such panels a bit at a time, in the workspace, from strided memory.
+//! A is read where it lies, or a block of it is first copied or made in the workspace.
 //!
 //! The order of the sums depends on `k` alone for one instruction set, but for `m <= 4`, where it also depends on `m`.
 
-use super::micro::{self, PANEL, Tile};
+use super::{
+    micro::{self, PANEL, Tile},
+    transpose,
+};
 use crate::{Fault, Isa, activation};
 use core::{mem::take, ops::Range};
 use plan::prim::{Activation, ActivationKind};
@@ -45,16 +48,10 @@ pub(crate) struct Mat<'a> {
 /// `fill(rows, terms, block, stride)` writes element `(rows.start + i, terms.start + j)` of A to `block[i * stride + j]`.
 pub(crate) type FillRows<'a> = &'a mut dyn FnMut(Range<usize>, Range<usize>, &mut [f32], usize);
 
-/// `fill(panel, terms, block)` writes element `(terms.start + i, panel * 16 + j)` of B to `block[i * 16 + j]`, zero where
-/// there is no such column.
-pub(crate) type FillPanel<'a> = &'a mut dyn FnMut(usize, Range<usize>, &mut [f32]);
-
 /// The left matrix.
 pub(crate) enum A<'a> {
     /// In memory.
     Strided(Mat<'a>),
-    /// In panels of 16 rows: `[ceil(m / 16), k, 16]`.
-    Panels(&'a [f32]),
     /// Made block by block, each once.
     Fill(FillRows<'a>),
 }
@@ -65,8 +62,6 @@ pub(crate) enum B<'a> {
     Panels(&'a [f32]),
     /// In memory.
     Strided(Mat<'a>),
-    /// Made panel by panel: each once if A is not `Fill`ed or `Strided`, else once for each 96 rows of A.
-    Fill(FillPanel<'a>),
 }
 
 /// The result: columns are adjacent, rows at a distance of `row`.
@@ -107,7 +102,7 @@ impl Epilogue<'_> {
         Epilogue { col_bias: None, row_bias: None, add: Add::Nothing, activation: Activation::IDENTITY };
 }
 
-/// `f32`s of workspace that [`run`] needs; never shrinks when an extent grows. `a_in_place`: A is `Panels`, or
+/// `f32`s of workspace that [`run`] needs; never shrinks when an extent grows. `a_in_place`: A is
 /// `Strided` with one row, adjacent columns or adjacent rows (large ones are faster with the workspace).
 /// `b_in_place`: B is `Panels`.
 pub(crate) fn workspace(size: Size, a_in_place: bool, b_in_place: bool) -> usize {
@@ -140,8 +135,7 @@ pub(crate) fn run(
     }
     check(size, &a, &b, &c, epilogue)?;
     let mut job = Job::new(isa, size, a, b, c, epilogue, workspace)?;
-    let row_unit = if matches!(job.a, A::Panels(_)) { PANEL } else { job.tile_rows };
-    for rows in split(size.m, job.block_rows, row_unit) {
+    for rows in split(size.m, job.block_rows, job.tile_rows) {
         for terms in split(size.k, job.block_terms, 4) {
             job.block(rows.clone(), terms)?;
         }
@@ -156,11 +150,12 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Cuts `0..len` into equal ranges of at most `max`, but for the last multiples of `unit` (where `max` is one); one range at least.
+/// Cuts `0..len` into ranges of at most `max` that are as equal as multiples of `unit`, of which `max` is one, allow; one range
+/// at least.
 fn split(len: usize, max: usize, unit: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = len.div_ceil(max.max(1)).max(1);
-    let each = if parts == 1 { len } else { len.div_ceil(parts).next_multiple_of(unit).min(max) }.max(1);
-    (0..len.div_ceil(each).max(1)).map(move |i| i * each..((i + 1) * each).min(len))
+    let units = len.div_ceil(unit);
+    (0..parts).map(move |i| (units * i / parts * unit).min(len)..(units * (i + 1) / parts * unit).min(len))
 }
 
 fn check(size: Size, a: &A<'_>, b: &B<'_>, c: &C<'_>, epilogue: &Epilogue<'_>) -> Result<(), Fault> {
@@ -168,13 +163,11 @@ fn check(size: Size, a: &A<'_>, b: &B<'_>, c: &C<'_>, epilogue: &Epilogue<'_>) -
     let panels = |columns: usize| columns.div_ceil(PANEL).checked_mul(k)?.checked_mul(PANEL);
     let a_fits = match a {
         A::Strided(mat) => mat.holds(m, k),
-        A::Panels(data) => panels(m).is_some_and(|len| len <= data.len()),
         A::Fill(_) => true,
     };
     let b_fits = match b {
         B::Strided(mat) => mat.holds(k, n),
         B::Panels(data) => panels(n).is_some_and(|len| len <= data.len()),
-        B::Fill(_) => true,
     };
     let c_len = (m - 1).checked_mul(c.row).and_then(|len| len.checked_add(n)).ok_or(Fault::Extent)?;
     let add_fits = match epilogue.add {
@@ -267,7 +260,6 @@ impl<'a, 'b, 'w> Job<'a, 'b, 'w> {
         let b_block = take_floats(&mut workspace, b_needs).ok_or(Fault::Workspace { needed, given })?;
         let copy_a = match &a {
             A::Fill(_) => true,
-            A::Panels(_) => false,
             A::Strided(mat) => {
                 size.m > 1 && (must_copy(mat) || (worth_copying(size, mat) && workspace.len() >= a_needs))
             }
@@ -316,22 +308,13 @@ impl<'a, 'b, 'w> Job<'a, 'b, 'w> {
         for first in (0..panels).step_by(BLOCK_PANELS) {
             let chunk = first..(first + BLOCK_PANELS).min(panels);
             let (b, b_k, b_panel) = self.panels(chunk.clone(), terms.clone(), rows.len());
-            let by_panels = matches!(self.a, A::Panels(_));
-            let group = if by_panels { PANEL } else { rows.len() };
-            for start in (0..rows.len()).step_by(group) {
-                let group = group.min(rows.len() - start);
-                for tile in split(group, self.tile_rows, 1) {
-                    let a_first = match by_panels {
-                        // Panels of A lie `16 k` apart, and a group is one panel.
-                        true => a.first.wrapping_add(start * self.size.k + tile.start),
-                        false => a.first.wrapping_offset((tile.start as isize).wrapping_mul(a.row)),
-                    };
-                    let at = rows.start + start + tile.start;
-                    for panel in chunk.clone().step_by(self.tile_panels) {
-                        let b = b.wrapping_offset((panel - first) as isize * b_panel);
-                        let b = Rows { first: b, row: b_panel, term: b_k };
-                        self.tile(at..at + tile.len(), panel, chunk.end, &terms, Rows { first: a_first, ..a }, b)?;
-                    }
+            for tile in split(rows.len(), self.tile_rows, 1) {
+                let a_first = a.first.wrapping_offset((tile.start as isize).wrapping_mul(a.row));
+                let at = rows.start + tile.start;
+                for panel in chunk.clone().step_by(self.tile_panels) {
+                    let b = b.wrapping_offset((panel - first) as isize * b_panel);
+                    let b = Rows { first: b, row: b_panel, term: b_k };
+                    self.tile(at..at + tile.len(), panel, chunk.end, &terms, Rows { first: a_first, ..a }, b)?;
                 }
             }
         }
@@ -388,11 +371,6 @@ impl<'a, 'b, 'w> Job<'a, 'b, 'w> {
     fn rows(&mut self, rows: Range<usize>, terms: Range<usize>) -> Rows {
         let stride = block_stride(terms.len());
         match &mut self.a {
-            A::Panels(data) => {
-                // Blocks of rows start with a panel.
-                let first = data.as_ptr().wrapping_add(rows.start * self.size.k + terms.start * PANEL);
-                Rows { first, row: 1, term: PANEL as isize }
-            }
             A::Fill(fill) => {
                 fill(rows, terms, self.a_block, stride);
                 Rows { first: self.a_block.as_ptr(), row: stride as isize, term: 1 }
@@ -431,15 +409,15 @@ impl<'a, 'b, 'w> Job<'a, 'b, 'w> {
                     let col = panel * PANEL;
                     let cols = (self.size.n - col).min(PANEL);
                     let first = mat.at(terms.start, col);
+                    if mat.row == 1 && cols == PANEL {
+                        // SAFETY: `check` found the columns within the memory; the block has as many rows.
+                        unsafe { transpose::panel(self.isa, first, mat.col, terms.len(), block.as_mut_ptr()) };
+                        continue;
+                    }
                     if cols < PANEL {
                         block.fill(0.0);
                     }
                     copy(first, mat.row, mat.col, terms.len(), cols, block, PANEL);
-                }
-            }
-            B::Fill(fill) => {
-                for (panel, block) in panels.zip(self.b_block.chunks_exact_mut(panel_len.max(1))) {
-                    fill(panel, terms.clone(), block);
                 }
             }
         }
