@@ -56,7 +56,8 @@ pub(crate) fn model(
             doc(&format!("* `{field}`: {} (`{}` in the model)", tensor(plan, exprs, *id)?, plain(name)));
         }
     }
-    let free: Vec<_> = plan.symbols.iter().filter(|s| matches!(s.kind, SymbolKind::Input { .. })).collect();
+    let free: Vec<_> =
+        plan.symbols.iter().filter(|s| matches!(s.kind, SymbolKind::Input { .. }) && s.lo < s.hi).collect();
     if !free.is_empty() {
         doc("");
         doc("# Sizes");

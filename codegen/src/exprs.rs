@@ -20,6 +20,8 @@ pub(crate) struct Exprs<'p> {
     /// The field that holds an expression.
     fields: Vec<Option<String>>,
     symbols: Vec<String>,
+    /// Which symbols have a field.
+    kept: Vec<bool>,
     /// For each expression, the symbols defined by steps that it depends on.
     run: Vec<BTreeSet<u32>>,
 }
@@ -43,7 +45,7 @@ impl<'p> Exprs<'p> {
             }
             run.push(set);
         }
-        let mut exprs = Exprs { plan, constants, fields: vec![None; plan.exprs.len()], symbols, run };
+        let mut exprs = Exprs { plan, constants, fields: vec![None; plan.exprs.len()], symbols, kept: Vec::new(), run };
         exprs.choose_fields(roots, &mut namer);
         exprs
     }
@@ -71,6 +73,15 @@ impl<'p> Exprs<'p> {
                 }
             }
         }
+        // What steps define has a field in any case; a dim only where something depends on it.
+        self.kept = self.plan.symbols.iter().map(|s| matches!(s.kind, SymbolKind::Run {})).collect();
+        for (expr, needed) in self.plan.exprs.iter().zip(&needed) {
+            if let (Expr::Symbol(s), true) = (expr, needed)
+                && let Some(kept) = self.kept.get_mut(s.index())
+            {
+                *kept = true;
+            }
+        }
         for (i, expr) in self.plan.exprs.iter().enumerate() {
             let known = self.constants.get(i).copied().flatten().is_some();
             if needed.get(i) != Some(&true) || known || matches!(expr, Expr::Symbol(_)) {
@@ -89,7 +100,7 @@ impl<'p> Exprs<'p> {
 
     /// Whether anything has to be computed at run time.
     pub(crate) fn is_dynamic(&self) -> bool {
-        !self.symbols.is_empty() || self.fields.iter().any(Option::is_some)
+        self.kept.contains(&true) || self.fields.iter().any(Option::is_some)
     }
 
     /// An expression's value where it does not depend on the run.
@@ -100,6 +111,11 @@ impl<'p> Exprs<'p> {
     /// The values of several expressions where none depends on the run.
     pub(crate) fn constants<'e>(&self, list: impl IntoIterator<Item = &'e ExprId>) -> Option<Vec<i64>> {
         list.into_iter().map(|e| self.constant(*e)).collect()
+    }
+
+    /// Whether anything depends on a symbol.
+    pub(crate) fn is_kept(&self, symbol: SymbolId) -> bool {
+        self.kept.get(symbol.index()) == Some(&true)
     }
 
     /// The field of a symbol.
@@ -211,7 +227,8 @@ impl<'p> Exprs<'p> {
         out.line("/// The extents of a run.");
         out.line("#[derive(Clone, Copy, Default)]");
         out.open("struct Sizes {");
-        for name in self.symbols.iter().chain(self.fields.iter().flatten()) {
+        let symbols = self.symbols.iter().zip(&self.kept).filter_map(|(name, kept)| kept.then_some(name));
+        for name in symbols.chain(self.fields.iter().flatten()) {
             out.line(&format!("{name}: rt::Size,"));
         }
         out.close("}");
@@ -281,7 +298,7 @@ impl<'p> Exprs<'p> {
             "/// `{}`, which a step finds, and what follows from it.",
             crate::names::comment(&symbol.name)
         ));
-        out.open(&format!("fn set_{name}(&mut self, value: i64) -> Result<(), rt::Fault> {{"));
+        out.open(&format!("fn set_{name}(&mut self, value: i64) -> Result<(), Fault> {{"));
         out.line(&format!("self.{name} = rt::found(value, {}, {})?;", symbol.lo, symbol.hi));
         self.assignments(|deps| deps.contains(&id)).iter().for_each(|a| out.line(a));
         out.line("Ok(())");

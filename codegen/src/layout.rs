@@ -39,6 +39,18 @@ impl Lines {
         self.indent += 4;
     }
 
+    /// A function of one expression with a comment, on one line where it has room.
+    pub(crate) fn function(&mut self, head: &str, body: &str, comment: &str) {
+        let whole = format!("{head} {{ {body} }}");
+        if self.indent + whole.len() <= WIDTH {
+            return self.commented(&whole, comment);
+        }
+        self.commented(&format!("{head} {{"), comment);
+        self.indent();
+        self.line(body);
+        self.close("}");
+    }
+
     /// What follows is indented.
     pub(crate) fn indent(&mut self) {
         self.indent += 4;
@@ -75,10 +87,18 @@ fn push_line(text: &mut String, line: &str, indent: usize) {
 
 /// Writes `code`; where it is too long, what stands in its last outermost brackets goes on lines of its own.
 fn wrap(text: &mut String, code: &str, indent: usize) {
-    if indent + code.len() <= WIDTH {
+    if indent + code.len() <= WIDTH || code.starts_with("//") {
         return push_line(text, code, indent);
     }
-    let Some((open, close)) = last_group(code) else { return push_line(text, code, indent) };
+    let Some((mut open, mut close)) = last_group(code) else { return push_line(text, code, indent) };
+    // `Ok(Model { ... })`: brackets around one bracketed thing open and close with it.
+    while let Some(inner) = code.get(open + 1..close)
+        && let Some((start, end)) = last_group(inner)
+        && end + 1 == inner.len()
+        && split_commas(inner).len() == 1
+    {
+        (open, close) = (open + 1 + start, open + 1 + end);
+    }
     let (head, rest) = code.split_at(open + 1);
     let (inner, tail) = rest.split_at(close - open - 1);
     // The body of a function is one expression, and no list.

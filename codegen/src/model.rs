@@ -238,7 +238,7 @@ impl<'p> Generator<'p> {
         self.state_functions(operands, out)?;
         out.close("}");
         out.line("");
-        out.open("fn failed(step: usize, fault: rt::Fault) -> rt::Error {");
+        out.open("fn failed(step: usize, fault: Fault) -> rt::Error {");
         out.line("let (name, primitive) = STEPS.get(step).copied().unwrap_or((\"unknown\", \"unknown\"));");
         out.line("rt::Error::step(step, name, primitive, PLAN_HASH, fault)");
         out.close("}");
@@ -321,7 +321,7 @@ impl<'p> Generator<'p> {
             WeightsIn::File => "self.weights.as_ref().as_ref()",
         };
         out.line(&format!("let weights: &[u8] = {weights};"));
-        out.line("let mut frame = rt::Frame::new(self.arena.bytes_mut(), weights, &data, self.isa);");
+        out.line("let mut frame = Frame::new(self.arena.bytes_mut(), weights, &data, self.isa);");
         let arguments = if self.exprs.is_dynamic() { "&mut frame, sizes" } else { "&mut frame" };
         out.open(&format!("if let Err(fault) = block_0({arguments}) {{"));
         out.line("return Err(failed(frame.step(), fault));");
@@ -401,7 +401,7 @@ impl<'p> Generator<'p> {
     fn symbol_at(&self, input: u32, axis: u32) -> Option<SymbolId> {
         let here = SymbolKind::Input { input, axis };
         let found = self.plan.symbols.iter().position(|s| s.kind == here)?;
-        u32::try_from(found).ok().map(SymbolId)
+        u32::try_from(found).ok().map(SymbolId).filter(|s| self.exprs.is_kept(*s))
     }
 
     fn entry(&self, id: SymbolId, variable: &str) -> Result<String, Error> {

@@ -13,6 +13,14 @@ pub(crate) struct Operands {
     weights: bool,
 }
 
+/// How a tensor is written down.
+enum Definition {
+    /// A constant.
+    Constant(String),
+    /// The expression of a function.
+    Function(String),
+}
+
 /// The space of a class, and the constant that bounds it.
 fn space(class: Class, index: u64) -> (String, &'static str) {
     match class {
@@ -103,8 +111,14 @@ impl Operands {
         }
         for id in self.values.clone() {
             let found = value(plan, id)?;
-            let line = self.define(plan, exprs, id, found)?;
-            body.commented(&line, &comment(&found.name));
+            let name = comment(&found.name);
+            match self.define(plan, exprs, id, found)? {
+                Definition::Constant(line) => body.commented(&line, &name),
+                Definition::Function(call) => {
+                    let head = format!("fn v{}(sizes: &Sizes) -> Result<Operand, Fault>", id.0);
+                    body.function(&head, &call, &name);
+                }
+            }
         }
         for (used, name, call, bytes) in
             [(self.arena, "arena", "arena", "ARENA_BYTES"), (self.weights, "weights", "weights", "WEIGHT_BYTES")]
@@ -125,7 +139,7 @@ impl Operands {
     }
 
     /// The constant or function of one tensor.
-    fn define(&mut self, plan: &Plan, exprs: &Exprs<'_>, id: ValueId, found: &Value) -> Result<String, Error> {
+    fn define(&mut self, plan: &Plan, exprs: &Exprs<'_>, id: ValueId, found: &Value) -> Result<Definition, Error> {
         let memory = buffer(plan, found.place.buffer)?;
         let dtype = format!("DType::{:?}", found.dtype);
         let (space, bound) = space(memory.class, memory.offset);
@@ -153,7 +167,7 @@ impl Operands {
                     format!("arena({offset}, {dtype}, {dims})")
                 }
             };
-            return Ok(format!("const V{}: Operand = {operand};", id.0));
+            return Ok(Definition::Constant(format!("const V{}: Operand = {operand};", id.0)));
         }
         let sizes = |list: &[ExprId]| list.iter().map(|e| exprs.size(*e)).collect::<Vec<_>>().join(", ");
         let dims = sizes(&found.dims);
@@ -163,7 +177,7 @@ impl Operands {
         };
         let first = exprs.size(found.place.offset);
         let body = format!("Operand::dynamic(B{}, {first}, {dtype}, [{dims}], {strides})", found.place.buffer.0);
-        Ok(format!("fn v{}(sizes: &Sizes) -> Result<Operand, Fault> {{ {body} }}", id.0))
+        Ok(Definition::Function(body))
     }
 }
 

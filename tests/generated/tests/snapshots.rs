@@ -1,0 +1,50 @@
+//! The text of generated code.
+
+use insta::{Settings, assert_snapshot};
+
+#[path = "../plans.rs"]
+#[allow(dead_code, reason = "not every test uses every plan")]
+mod plans;
+
+#[test]
+fn generated_code() {
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path("../../../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        for made in plans::all() {
+            let code = codegen::generate(&made.plan, &codegen::Options::default()).unwrap();
+            assert_snapshot!(format!("generated_{}", made.plan.name), code);
+        }
+    });
+}
+
+#[test]
+fn the_same_plan_gives_the_same_text() {
+    for (a, b) in plans::all().iter().zip(plans::all()) {
+        let generate = |plan| codegen::generate(plan, &codegen::Options::default()).unwrap();
+        assert_eq!(generate(&a.plan), generate(&b.plan));
+        assert!(generate(&a.plan).lines().all(|l| l.len() <= 120 || l.trim_start().starts_with("//")));
+    }
+}
+
+#[test]
+fn weights_in_a_file() {
+    let made = plans::rows();
+    let options = codegen::Options { weights: codegen::WeightsIn::File, weights_file: None };
+    let code = codegen::generate(&made.plan, &options).unwrap();
+    assert!(code.contains("pub fn open(") && code.contains("pub fn with_weights(") && !code.contains("include_bytes"));
+}
+
+#[test]
+fn plans_that_contradict_themselves_are_refused() {
+    let mut made = plans::control();
+    let plan::Action::If { then_block, .. } = &mut made.plan.blocks[0].steps[0].action else { panic!("an If") };
+    *then_block = plan::BlockId(0);
+    let text = codegen::generate(&made.plan, &codegen::Options::default()).unwrap_err().to_string();
+    assert!(text.contains("block 0 runs itself"), "{text}");
+    let mut made = plans::control();
+    made.plan.values.pop();
+    assert!(codegen::generate(&made.plan, &codegen::Options::default()).is_err());
+}
