@@ -66,13 +66,10 @@ fn a_stream_with_its_state_kept() {
 fn arenas_are_close_to_their_bound() {
     let Some(cases) = common::data("cases") else { return };
     for model in MODELS {
-        let (code, out, err) = common::planner([
-            "report".into(),
-            cases.join(model).join("model.onnx").into_os_string(),
-            "--json".into(),
-            "--data".into(),
-            cases.join(model).into_os_string(),
-        ]);
+        let case = cases.join(model);
+        let mut args = vec!["report".into(), case.join("model.onnx").into_os_string(), "--json".into()];
+        args.extend(common::dims(&case));
+        let (code, out, err) = common::planner(args);
         assert_eq!(code, 0, "{model}: {err}");
         let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
         let bytes = |key: &str| report[key].as_u64().unwrap_or_else(|| panic!("{model}: {key} in {out}"));

@@ -33,3 +33,24 @@ pub fn scratch(name: &str) -> PathBuf {
     std::fs::create_dir_all(&path).expect("the target folder can be written");
     path
 }
+
+/// `--dim` options that give every free dim of a case's model the value that the first data set has.
+pub fn dims(case: &Path) -> Vec<OsString> {
+    use planner::onnx::{Dim, TestValue, Type, read, read_value};
+    let model = read(&case.join("model.onnx")).expect("the model can be read");
+    let mut options = Vec::new();
+    for (j, input) in model.graph.inputs.iter().enumerate() {
+        let Type::Tensor { dims: Some(dims), .. } = &input.ty else { continue };
+        let file = case.join(format!("test_data_set_0/input_{j}.pb"));
+        let Ok(TestValue::Tensor(tensor)) = read_value(&file, &input.ty) else { continue };
+        for (axis, (dim, extent)) in dims.iter().zip(&tensor.dims).enumerate() {
+            let name = match dim {
+                Dim::Known(_) => continue,
+                Dim::Named(name) => name.clone(),
+                Dim::Free => format!("{}#{axis}", input.name),
+            };
+            options.extend(["--dim".into(), format!("{name}={extent}").into()]);
+        }
+    }
+    options
+}
