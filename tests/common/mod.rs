@@ -38,7 +38,7 @@ pub fn scratch(name: &str) -> PathBuf {
 pub fn dims(case: &Path) -> Vec<OsString> {
     use planner::onnx::{Dim, TestValue, Type, read, read_value};
     let model = read(&case.join("model.onnx")).expect("the model can be read");
-    let mut options = Vec::new();
+    let mut options: Vec<OsString> = Vec::new();
     for (j, input) in model.graph.inputs.iter().enumerate() {
         let Type::Tensor { dims: Some(dims), .. } = &input.ty else { continue };
         let file = case.join(format!("test_data_set_0/input_{j}.pb"));
@@ -49,7 +49,11 @@ pub fn dims(case: &Path) -> Vec<OsString> {
                 Dim::Named(name) => name.clone(),
                 Dim::Free => format!("{}#{axis}", input.name),
             };
-            options.extend(["--dim".into(), format!("{name}={extent}").into()]);
+            // A name that several inputs share is given once.
+            let option: OsString = format!("{name}={extent}").into();
+            if !options.contains(&option) {
+                options.extend(["--dim".into(), option]);
+            }
         }
     }
     options
