@@ -92,7 +92,7 @@ impl Gen {
         [self.rows[self.rng.below(3)], self.columns[self.rng.below(3)]]
     }
 
-    fn new(&mut self, dims: [ExprId; 2]) -> ValueId {
+    fn tensor(&mut self, dims: [ExprId; 2]) -> ValueId {
         let name = format!("t{}", self.b.plan.values.len());
         self.b.tensor(&name, Class::Act, DType::F32, &dims)
     }
@@ -104,7 +104,7 @@ impl Gen {
     /// A tensor of these extents from anything contiguous.
     fn produce(&mut self, dims: [ExprId; 2]) -> ValueId {
         let (x, y) = (self.pick(|k| k.contiguous), self.pick(|k| k.contiguous));
-        let out = self.new(dims);
+        let out = self.tensor(dims);
         let reads = [x.map_or(self.pool[0].value, |k| k.value), y.map_or(self.pool[0].value, |k| k.value)];
         self.b.step("Gather", gather(), &reads, &[out]);
         if self.rng.chance(30) {
@@ -117,7 +117,7 @@ impl Gen {
 
     fn fresh_copy(&mut self) -> ValueId {
         let k = self.pool[self.rng.below(self.pool.len())];
-        let out = self.new(k.dims);
+        let out = self.tensor(k.dims);
         self.b.step("Copy", copy(), &[k.value], &[out]);
         self.know(out, k.dims);
         out
@@ -129,7 +129,7 @@ impl Gen {
         for _ in 0..self.rng.below(3) {
             reads.extend(self.pick(|o| o.dims == k.dims).map(|k| k.value));
         }
-        let out = self.new(k.dims);
+        let out = self.tensor(k.dims);
         self.b.step("Map", map(), &reads, &[out]);
         self.know(out, k.dims);
     }
@@ -145,7 +145,7 @@ impl Gen {
         for part in &parts[1..] {
             dims[axis] = self.b.expr(Expr::Add(dims[axis], part.dims[axis]));
         }
-        let out = self.new(dims);
+        let out = self.tensor(dims);
         let reads: Vec<ValueId> = parts.iter().map(|k| k.value).collect();
         self.b.step("Concat", concat(axis as u8), &reads, &[out]);
         self.know(out, dims);
@@ -187,7 +187,7 @@ impl Gen {
 
     fn branch(&mut self, depth: usize) {
         let dims = self.dims();
-        let out = self.new(dims);
+        let out = self.tensor(dims);
         let mut write = |g: &mut Gen| {
             let k = g.pick(|k| k.dims == dims);
             match k {
@@ -216,7 +216,7 @@ impl Gen {
         let Some(Expr::Symbol(symbol)) = self.b.plan.exprs.last().copied() else { return };
         let max_trips = self.b.number(4);
         let row = [self.b.number(1), self.columns[0]];
-        let stack = self.new([max_trips, row[1]]);
+        let stack = self.tensor([max_trips, row[1]]);
         let offset = self.b.expr(Expr::Mul(counter, row[1]));
         self.b.plan.values[stack.index()].dims = Axes::of([counter, row[1]]);
         let slice = {
@@ -238,7 +238,7 @@ impl Gen {
         let trip = Some(self.trip);
         self.b.act_step("Loop", Action::Loop { trip, cond: None, counter: symbol, body, max_trips });
         self.know(carried, dims);
-        let read = self.new(row);
+        let read = self.tensor(row);
         self.b.step("Read", gather(), &[stack, stack], &[read]);
         self.know(read, row);
     }
@@ -258,7 +258,7 @@ impl Gen {
             83..88 => {
                 let Some(k) = self.pick(|_| true) else { return };
                 let dims = self.dims();
-                let (a, b) = (self.new(dims), self.new(dims));
+                let (a, b) = (self.tensor(dims), self.tensor(dims));
                 let prim = prim::TopK { axis: 0, largest: true, sorted: true };
                 self.b.step("TopK", prim.into(), &[k.value], &[a, b]);
                 self.know(a, dims);
