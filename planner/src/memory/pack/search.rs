@@ -7,6 +7,7 @@
 //! left reaches over a moment, what lies before and after it is solved apart.
 
 use super::sections::Problem;
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// What a search found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,11 @@ enum Undo {
     Low(u32, u64),
     Floor(u32, u64),
     Placed(u32),
+    Rank(u32, u32),
 }
+
+/// Puts items in order, given what is still to be placed in each section.
+pub type Ranker<'r> = &'r dyn Fn(&[u32], &[u64]) -> Vec<u32>;
 
 /// The place of the last item: the next one must come after it.
 type Last = Option<(u64, u32)>;
@@ -32,8 +37,8 @@ type Last = Option<(u64, u32)>;
 struct Frame {
     /// Items to be placed, by the start of their life.
     items: Vec<u32>,
-    /// Items that may come next, by (offset, rank), the first last.
-    candidates: Vec<(u64, u32, u32)>,
+    /// Items that may come next, the lowest (offset, rank) on top.
+    candidates: BinaryHeap<Reverse<(u64, u32, u32)>>,
     /// Where to undo to before the next candidate.
     mark: usize,
     /// Parts that are left after the current candidate, the first last.
@@ -57,6 +62,10 @@ pub struct Search<'a, 'p> {
     rest: Vec<u64>,
     floor: Vec<u64>,
     log: Vec<Undo>,
+    /// Sections whose floor must be found again, each once: those with the current stamp.
+    dirty: Vec<u32>,
+    stamps: Vec<u64>,
+    stamp: u64,
     /// Steps taken.
     pub nodes: u64,
 }
@@ -81,6 +90,9 @@ impl<'a, 'p> Search<'a, 'p> {
             rest: problem.totals.clone(),
             floor: Vec::new(),
             log: Vec::new(),
+            dirty: Vec::new(),
+            stamps: vec![0; members.len()],
+            stamp: 0,
             nodes: 0,
         };
         search.floor = (0..members.len()).map(|s| search.lowest(s as u32)).collect();
@@ -92,10 +104,11 @@ impl<'a, 'p> Search<'a, 'p> {
         self.low[item as usize]
     }
 
-    /// Looks for a placement of `items` (by the start of their life, a part that meets no other) in the order of `ranked`, in at
-    /// most `limit` steps. Where none is found, everything is as before.
-    pub fn run(&mut self, items: &[u32], ranked: &[u32], limit: u64) -> Outcome {
-        self.order(ranked);
+    /// Looks for a placement of `items` (by the start of their life, a part that meets no other) in the order that `ranker` gives,
+    /// in at most `limit` steps. Where none is found, everything is as before.
+    pub fn run(&mut self, items: &[u32], ranker: Ranker<'_>, limit: u64) -> Outcome {
+        let ranked = ranker(items, &self.rest);
+        self.order(&ranked);
         let limit = self.nodes.saturating_add(limit);
         let mut stack = vec![self.frame(items.to_vec(), None)];
         let start = self.log.len();
@@ -130,7 +143,7 @@ impl<'a, 'p> Search<'a, 'p> {
                 self.undo(start);
                 return Outcome::Unknown;
             }
-            match self.advance(top) {
+            match self.advance(top, ranker) {
                 Some(true) => {
                     if let Some((part, last)) = top.parts.pop() {
                         let frame = self.frame(part, last);
@@ -165,19 +178,26 @@ impl<'a, 'p> Search<'a, 'p> {
         let size = |i: u32| self.problem.items[i as usize].size;
         // Placed at this or above, an item would leave a hole for the one that ends there.
         let hole = items.iter().map(|i| self.low[*i as usize].saturating_add(size(*i))).min().unwrap_or(0);
-        let mut candidates: Vec<(u64, u32, u32)> = items
+        let candidates: Vec<Reverse<(u64, u32, u32)>> = items
             .iter()
             .map(|i| (self.low[*i as usize], self.rank[*i as usize], *i))
             .filter(|(low, rank, _)| *low < hole && last.is_none_or(|l| (*low, *rank) > l))
             .filter(|(_, _, i)| self.twin[*i as usize].is_none_or(|t| self.placed[t as usize]))
+            .map(Reverse)
             .collect();
-        candidates.sort_unstable_by(|a, b| b.cmp(a));
-        Frame { items, candidates, mark: self.log.len(), parts: Vec::new(), hatless: false, roomy: None }
+        Frame {
+            items,
+            candidates: candidates.into(),
+            mark: self.log.len(),
+            parts: Vec::new(),
+            hatless: false,
+            roomy: None,
+        }
     }
 
     /// Takes the next candidate of a frame: true where it could be placed, none where there is no other.
-    fn advance(&mut self, frame: &mut Frame) -> Option<bool> {
-        let (offset, rank, item) = frame.candidates.pop()?;
+    fn advance(&mut self, frame: &mut Frame, ranker: Ranker<'_>) -> Option<bool> {
+        let Reverse((offset, rank, item)) = frame.candidates.pop()?;
         self.nodes += 1;
         if frame.roomy != Some(offset) {
             // Everything else comes at this offset or above.
@@ -198,13 +218,31 @@ impl<'a, 'p> Search<'a, 'p> {
         }
         let left: Vec<u32> = frame.items.iter().copied().filter(|i| *i != item).collect();
         frame.parts = self.parts(left, (offset, rank));
+        if frame.parts.len() > 1 {
+            // Parts have an order of their own, by what is left in them.
+            for (part, _) in &frame.parts {
+                for (r, i) in ranker(part, &self.rest).into_iter().enumerate() {
+                    let old = std::mem::replace(&mut self.rank[i as usize], r as u32);
+                    self.log.push(Undo::Rank(i, old));
+                }
+            }
+        }
         Some(true)
     }
 
     /// Splits what is left where nothing reaches over. One part goes on in order; several begin anew.
     fn parts(&self, left: Vec<u32>, last: (u64, u32)) -> Vec<(Vec<u32>, Last)> {
-        let mut parts: Vec<Vec<u32>> = Vec::new();
         let mut end = 0;
+        let whole = left.iter().enumerate().all(|(k, i)| {
+            let span = self.problem.spans[*i as usize];
+            let joined = k == 0 || span.0 < end;
+            end = end.max(span.1);
+            joined
+        });
+        if whole {
+            return if left.is_empty() { Vec::new() } else { vec![(left, Some(last))] };
+        }
+        let (mut parts, mut end): (Vec<Vec<u32>>, u32) = (Vec::new(), 0);
         for i in left {
             let span = self.problem.spans[i as usize];
             match parts.last_mut() {
@@ -213,8 +251,7 @@ impl<'a, 'p> Search<'a, 'p> {
             }
             end = end.max(span.1);
         }
-        let last = if parts.len() == 1 { Some(last) } else { None };
-        parts.into_iter().rev().map(|p| (p, last)).collect()
+        parts.into_iter().rev().map(|p| (p, None)).collect()
     }
 
     /// Whether every section that the items live in can still hold what is left of it from an offset on.
@@ -242,14 +279,9 @@ impl<'a, 'p> Search<'a, 'p> {
         for s in span.0..span.1 {
             self.rest[s as usize] -= size;
         }
-        for s in span.0..span.1 {
-            if self.floor[s as usize] == offset {
-                self.lift(s);
-            }
-            if !self.fits(s, offset) {
-                return false;
-            }
-        }
+        self.dirty.clear();
+        self.stamp += 1;
+        self.note(span, offset);
         let problem = self.problem;
         for &j in problem.neighbours(item) {
             let (other, old) = (&problem.items[j as usize], self.low[j as usize]);
@@ -265,17 +297,26 @@ impl<'a, 'p> Search<'a, 'p> {
             }
             self.log.push(Undo::Low(j, old));
             self.low[j as usize] = new;
-            let span = problem.spans[j as usize];
-            for s in span.0..span.1 {
-                if self.floor[s as usize] == old {
-                    self.lift(s);
-                    if !self.fits(s, offset) {
-                        return false;
-                    }
-                }
+            self.note(problem.spans[j as usize], old);
+        }
+        for k in 0..self.dirty.len() {
+            let s = self.dirty[k];
+            self.lift(s);
+            if !self.fits(s, offset) {
+                return false;
             }
         }
         true
+    }
+
+    /// Notes the sections whose floor was at an offset that is one no longer.
+    fn note(&mut self, span: (u32, u32), offset: u64) {
+        for s in span.0..span.1 {
+            if self.floor[s as usize] == offset && self.stamps[s as usize] != self.stamp {
+                self.stamps[s as usize] = self.stamp;
+                self.dirty.push(s);
+            }
+        }
     }
 
     /// Finds a section's floor again.
@@ -306,6 +347,7 @@ impl<'a, 'p> Search<'a, 'p> {
         while self.log.len() > mark {
             match self.log.pop() {
                 Some(Undo::Low(i, low)) => self.low[i as usize] = low,
+                Some(Undo::Rank(i, rank)) => self.rank[i as usize] = rank,
                 Some(Undo::Floor(s, floor)) => self.floor[s as usize] = floor,
                 Some(Undo::Placed(item)) => {
                     self.placed[item as usize] = false;

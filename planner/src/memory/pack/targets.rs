@@ -107,7 +107,7 @@ fn find(search: &mut Search<'_, '_>, problem: &Problem<'_>, part: &[u32], budget
     loop {
         let before = search.nodes;
         for key in PLAIN {
-            let outcome = search.run(part, &ranked(problem, part, key, None), limit);
+            let outcome = search.run(part, &|p: &[u32], rest: &[u64]| ranked(problem, p, rest, key, None), limit);
             if outcome != Outcome::Unknown {
                 return outcome;
             }
@@ -116,7 +116,11 @@ fn find(search: &mut Search<'_, '_>, problem: &Problem<'_>, part: &[u32], budget
         let until = search.nodes + (search.nodes - before);
         while search.nodes < until {
             let key = PLAIN[disturbed as usize % PLAIN.len()];
-            let outcome = search.run(part, &ranked(problem, part, key, Some(disturbed)), (4 * n).max(limit / 8));
+            let outcome = search.run(
+                part,
+                &|p: &[u32], rest: &[u64]| ranked(problem, p, rest, key, Some(disturbed)),
+                (4 * n).max(limit / 8),
+            );
             disturbed += 1;
             if outcome != Outcome::Unknown {
                 return outcome;
@@ -125,22 +129,24 @@ fn find(search: &mut Search<'_, '_>, problem: &Problem<'_>, part: &[u32], budget
         if search.nodes - start >= budget {
             return Outcome::Unknown;
         }
-        limit = (2 * limit).min((budget - (search.nodes - start)).max(2 * n));
+        limit = (4 * limit).min((budget - (search.nodes - start)).max(2 * n));
     }
 }
 
 /// What an order looks at first, second and third: life, area, total.
 type Key = [usize; 3];
-const PLAIN: [Key; 3] = [[0, 1, 2], [2, 0, 1], [2, 1, 0]];
+const PLAIN: [Key; 3] = [[2, 0, 1], [2, 1, 0], [0, 1, 2]];
 
 /// The items in descending order of their keys, which a seed disturbs.
-fn ranked(problem: &Problem<'_>, part: &[u32], key: Key, seed: Option<u64>) -> Vec<u32> {
+fn ranked(problem: &Problem<'_>, part: &[u32], rest: &[u64], key: Key, seed: Option<u64>) -> Vec<u32> {
     let mut keyed: Vec<([u128; 3], u32)> = part
         .iter()
         .map(|i| {
             let item = &problem.items[*i as usize];
             let life = u128::from(item.end - item.start);
-            let facts = [life, u128::from(item.size) * life, u128::from(problem.total_over(*i))];
+            let (a, b) = problem.spans[*i as usize];
+            let total = rest.get(a as usize..b as usize).and_then(|r| r.iter().max()).copied().unwrap_or(0);
+            let facts = [life, u128::from(item.size) * life, u128::from(total)];
             let mut at = 0u64;
             let values = key.map(|k| {
                 at += 1;
