@@ -1,6 +1,6 @@
 //! ONNX in, Rust out.
 //!
-//! A build script plans a model once and for all ([`build::Model`], feature `build`); [`include_model!`] brings the Rust
+//! A build script plans a model once and for all (`build::Model`, feature `build`); [`include_model!`] brings the Rust
 //! that comes of it into the program. See the README for a whole example.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]

@@ -159,7 +159,7 @@ pub fn plan(model: onnx::Model, options: &Options) -> Result<Planned, Error> {
 /// Lowers a model and runs the passes: the graph, warnings and notes.
 ///
 /// # Errors
-/// As [`plan`].
+/// As [`plan()`].
 pub fn lower(model: onnx::Model, options: &Options) -> Result<(Graph, Vec<String>, Vec<String>), Error> {
     let model = onnx::inline_functions(model)?;
     let name = options.name.clone().unwrap_or_else(|| model.graph.name.clone());

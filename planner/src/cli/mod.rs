@@ -1,6 +1,6 @@
 //! The command line: `planner COMMAND …`.
 //!
-//! Each command lives in a file of its own, with its help and its options, and is a line in [`COMMANDS`]. Exit status: 0
+//! Each command lives in a file of its own, with its help and its options, and is a line in `COMMANDS`. Exit status: 0
 //! done, 1 a clear refusal, 2 wrong usage. Results go to standard output, messages and progress to standard error.
 
 mod args;

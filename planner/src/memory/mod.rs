@@ -2,10 +2,10 @@
 //!
 //! The stages, each in its own file:
 //!
-//! 1. [`tree`]: how the blocks nest; [`lives`]: from where to where a buffer is used;
+//! 1. `tree`: how the blocks nest; `lives`: from where to where a buffer is used;
 //! 2. `order`: the order of the steps;
 //! 3. `alias`: which buffers become one (in place, copies that need not be, operands of a concatenation, states);
-//! 4. [`pack`]: an offset for each buffer that is left;
+//! 4. `pack`: an offset for each buffer that is left;
 //! 5. `schedule`: the eager executor's takes and gives, and the certificate.
 //!
 //! It works on [`plan::Plan`] alone and knows neither ONNX nor kernels beyond the table of primitives. Nothing here
