@@ -9,7 +9,7 @@ use plan::{
     prim::{Concat, Copy},
 };
 
-/// Runs [`Copy`].
+/// Runs [`Copy`](struct@Copy).
 ///
 /// # Errors
 /// A [`Fault`] when the operands do not fit.

@@ -1,7 +1,7 @@
 //! Resampling: an axis is resampled by a few taps around the input coordinate that an output coordinate stands for, and axes
 //! one inside another.
 //!
-//! Coordinates and weights are computed in double precision. The reference level ([`Resampler::value`]) takes any mode and type;
+//! Coordinates and weights are computed in double precision. The reference level (`Resampler::value`) takes any mode and type;
 //! `rows` is the fast level for f32 without antialiasing.
 
 mod rows;

@@ -1,6 +1,6 @@
 //! Vectors of f32 behind one trait, so that a loop body is written once for every instruction set.
 //!
-//! A body is an `#[inline(always)]` function generic over [`Simd`]; [`isa_fn!`](crate::simd::isa_fn) makes an entry of it
+//! A body is an `#[inline(always)]` function generic over [`Simd`]; `isa_fn!` makes an entry of it
 //! that is compiled for each [`Isa`](crate::Isa) and picks one when called.
 
 mod portable;
