@@ -4,7 +4,7 @@
     ~/.cache/flightplan/venv/bin/python scripts/bench.py [--rounds 5] [--runs 20] [ID ...]
 
 Needs the data of scripts/setup_data.sh. Each round runs ours, then theirs, each in a process of its own with one thread; the table has the
-median over all runs of all rounds, and the ratio ours/theirs. `start` is from process start (ours) or the start of session creation (theirs)
+median over all runs of all rounds, and the ratio ours/theirs. `start` is from the start of `main` (ours) or of session creation (theirs)
 to the first output.
 """
 import argparse
