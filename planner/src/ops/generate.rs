@@ -19,6 +19,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("Range", range),
 ];
 
+/// Views and conversions that are looked through in search of a number.
+const MOST_CONVERSIONS: usize = 16;
+
 /// The integers from 0 to `count` (i64).
 pub(super) fn iota(b: &mut Builder, count: ExprId) -> Result<V, Problem> {
     let (zero, one) = (b.int(0), b.int(1));
@@ -27,33 +30,44 @@ pub(super) fn iota(b: &mut Builder, count: ExprId) -> Result<V, Problem> {
 
 /// A single number as an integer expression, also where it has been converted to another type on the way.
 pub(super) fn whole(b: &mut Builder, v: V) -> Option<ExprId> {
-    if let Some(known) = b.known(v) {
-        return (known.len() == 1).then(|| known[0]);
+    // The largest magnitude that every type on the way holds exactly.
+    let (mut v, mut exact) = (v, i64::MAX);
+    for _ in 0..MOST_CONVERSIONS {
+        let found = match (b.known(v).as_deref(), b.known_floats(v).as_deref()) {
+            (Some([one]), _) => *one,
+            (None, Some([one])) if one.fract() == 0.0 && one.abs() < 9e15 => b.int(*one as i64),
+            (None, None) => {
+                (v, exact) = converted(b, v).map(|(from, holds)| (from, exact.min(holds)))?;
+                continue;
+            }
+            _ => return None,
+        };
+        let (lo, hi) = b.exprs().range(found);
+        return (lo >= -exact && hi <= exact).then_some(found);
     }
-    if let Some([one]) = b.known_floats(v).as_deref() {
-        return (one.fract() == 0.0 && one.abs() < 9e15).then(|| b.int(*one as i64));
-    }
-    // An integer converted to a float that holds it exactly.
+    None
+}
+
+/// What a value is a view or a conversion of, and up to where its type holds every integer.
+fn converted(b: &Builder, v: V) -> Option<(V, i64)> {
     let (n, _) = b.graph.producer_of(v)?;
     let node = b.graph.node(n);
-    let exact = match &node.op {
-        Op::View(_) => i64::MAX,
-        Op::Prim(Primitive::Map(map)) => match map.code.iter().copied().collect::<Vec<_>>().as_slice() {
-            [one] if one.op == MapOp::Cast => match one.out {
+    let from = node.reads.first().copied().flatten()?;
+    match &node.op {
+        Op::View(_) => Some((from, i64::MAX)),
+        Op::Prim(Primitive::Map(map)) if map.code.len() == 1 => {
+            let one = map.code.iter().next().filter(|one| one.op == MapOp::Cast)?;
+            let holds = match one.out {
                 DType::F32 => 1 << 24,
                 DType::F64 => 1 << 53,
                 DType::F16 => 1 << 11,
                 DType::BF16 => 1 << 8,
                 _ => return None,
-            },
-            _ => return None,
-        },
-        _ => return None,
-    };
-    let from = node.reads.first().copied().flatten()?;
-    let inner = whole(b, from)?;
-    let (lo, hi) = b.exprs().range(inner);
-    (lo >= -exact && hi <= exact).then_some(inner)
+            };
+            Some((from, holds))
+        }
+        _ => None,
+    }
 }
 
 fn constant(cx: &mut Cx<'_>, node: &Node) -> Lowered {
@@ -70,7 +84,7 @@ fn constant(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         Attribute::Ints(i) => one(cx.b.const_of_ints(DType::I64, &vector(i.len()), i)?),
         Attribute::String(s) => Ok(vec![Val::Strings(Strings { dims: Vec::new(), data: vec![s.clone()] })]),
         Attribute::Strings(s) => Ok(vec![Val::Strings(Strings { dims: vector(s.len()), data: s.clone() })]),
-        Attribute::SparseTensor(s) => Ok(vec![cx.constant(&s.to_dense(1 << 30)?)?]),
+        Attribute::SparseTensor(s) => Ok(vec![cx.constant(&s.to_dense(1 << 26)?)?]),
         other => Err(Problem::new(format!("attribute {name} is of type {}", other.kind().name()))),
     }
 }

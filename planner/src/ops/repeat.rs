@@ -16,6 +16,8 @@ const FEW_TRIPS: i64 = 16;
 const FEW_NODES: usize = 256;
 /// The most iterations that are written out where nothing else will do.
 const MOST_TRIPS: i64 = 1024;
+/// A written-out loop may have this many values.
+const MOST_VALUES: usize = 1 << 18;
 /// More iterations than any loop has: the bound where there is none.
 const ENDLESS: i64 = 1 << 48;
 
@@ -147,8 +149,8 @@ pub(super) fn lower_batched_scan<'m>(cx: &mut Cx<'m>, node: &'m Node) -> Lowered
         Some(v) => cx.b.dim(*v, 0)?,
         None => return Err(Problem::new("nothing to scan")),
     };
-    let Some(batch) = cx.b.exprs().as_const(batch) else {
-        return Err(Problem::new("the batch of a Scan of opset 8 must be known")
+    let Some(batch) = cx.b.exprs().as_const(batch).filter(|b| *b <= MOST_TRIPS) else {
+        return Err(Problem::new(format!("the batch of a Scan of opset 8 must be known, and at most {MOST_TRIPS}"))
             .with("give the batch dim a value, or convert the model to opset 9 or later"));
     };
     let (one, mut items) = (cx.b.int(1), vec![Vec::new(); graph.outputs.len()]);
@@ -327,11 +329,12 @@ impl<'m> Repeat<'m> {
     /// The iterations one after another; none where it is not known when to stop, or only after more than `most`.
     fn unroll(&self, cx: &mut Cx<'m>, count: Option<i64>, most: i64) -> Result<Option<Vec<Val>>, Problem> {
         let (mut carried, mut stacks) = (self.initial.clone(), Vec::<Vec<V>>::new());
+        let before = cx.b.graph.values.len();
         for i in 0.. {
             if count.is_some_and(|n| i >= n) {
                 break;
             }
-            if i >= most {
+            if i >= most || cx.b.graph.values.len() - before > MOST_VALUES {
                 return Ok(None);
             }
             let index = cx.b.int(i);

@@ -20,6 +20,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     op("SplitToSequence", split),
 ];
 
+/// Sequences of more parts are taken for a mistake.
+const MOST_PARTS: i64 = 1 << 16;
+
 fn list(cx: &Cx<'_>, node: &Node, i: usize) -> Result<Vec<Val>, Problem> {
     match cx.val(node, i)? {
         Val::Sequence(items) => Ok(items),
@@ -114,8 +117,8 @@ fn chunks(cx: &mut Cx<'_>, d: ExprId, size: i64) -> Result<Vec<ExprId>, Problem>
         return Err(Problem::new(format!("how many parts an axis of extent {d} has must be known"))
             .with("give that dim a value instead of a range"));
     };
-    if size < 1 {
-        return Err(Problem::new(format!("parts of {size}")));
+    if size < 1 || extent / size > MOST_PARTS {
+        return Err(Problem::new(format!("{extent} elements in parts of {size}")));
     }
     let mut sizes = Vec::new();
     let mut left = extent;
