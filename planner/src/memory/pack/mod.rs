@@ -5,6 +5,7 @@
 //! steps, never time, and breaks ties by index.
 
 mod greedy;
+mod placed;
 mod search;
 mod sections;
 mod targets;
@@ -63,7 +64,8 @@ fn pack_under(items: &[Item], capacity: Option<u64>, budget: u64) -> Packing {
         return Packing { offsets: greedy, height, bound, optimal: height <= bound, nodes: 0 };
     }
     let mut best = targets::Best::new(&problem, greedy, height, bound);
-    best.improve(enough, budget);
+    // A height that was asked for is worth the whole budget; the bound may be out of reach.
+    best.improve(enough, budget, if capacity.is_some() { budget } else { budget / 2 });
     Packing { height: best.height, bound, optimal: best.is_proven(), nodes: best.nodes, offsets: best.offsets }
 }
 

@@ -2,6 +2,9 @@
 
 use super::Item;
 
+/// Pairs of items that live together beyond which they are not listed.
+const MAX_PAIRS: usize = 30_000_000;
+
 /// A packing problem, prepared.
 pub struct Problem<'a> {
     /// The items.
@@ -51,7 +54,7 @@ impl<'a> Problem<'a> {
             u64::try_from(running).unwrap_or(u64::MAX)
         });
         let totals = totals.collect();
-        let (neighbours, starts) = neighbours(&by_start, &spans, items.len());
+        let (neighbours, starts) = neighbours(&by_start, &spans, items.len()).unwrap_or_default();
         Problem { items, spans, totals, neighbours, starts }
     }
 
@@ -61,7 +64,12 @@ impl<'a> Problem<'a> {
         self.totals.iter().copied().max().unwrap_or(0).max(pinned)
     }
 
-    /// The items that live at some time together with `item`.
+    /// Whether the items that live together are listed; not so for problems that are too large.
+    pub fn is_listed(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
+    /// The items that live at some time together with `item`, where they are listed.
     pub fn neighbours(&self, item: u32) -> &[u32] {
         let i = item as usize;
         match (self.starts.get(i), self.starts.get(i + 1)) {
@@ -109,16 +117,17 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// For each item the others that share a section, in one list.
-fn neighbours(by_start: &[u32], spans: &[(u32, u32)], n: usize) -> (Vec<u32>, Vec<usize>) {
+/// For each item the others that share a section, in one list; none where that is too long.
+fn neighbours(by_start: &[u32], spans: &[(u32, u32)], n: usize) -> Option<(Vec<u32>, Vec<usize>)> {
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     let mut active: Vec<u32> = Vec::new();
     for &i in by_start {
         let start = spans[i as usize].0;
         active.retain(|j| spans[*j as usize].1 > start);
-        for &j in &active {
-            pairs.push((i, j));
+        if pairs.len() + active.len() > MAX_PAIRS {
+            return None;
         }
+        pairs.extend(active.iter().map(|j| (i, *j)));
         active.push(i);
     }
     let mut starts = vec![0usize; n + 1];
@@ -140,5 +149,5 @@ fn neighbours(by_start: &[u32], spans: &[(u32, u32)], n: usize) -> (Vec<u32>, Ve
     for k in 0..n {
         list[starts[k]..starts[k + 1]].sort_unstable();
     }
-    (list, starts)
+    Some((list, starts))
 }

@@ -34,7 +34,7 @@ impl<'a, 'p> Best<'a, 'p> {
     /// Begins with a placement.
     pub fn new(problem: &'a Problem<'p>, offsets: Vec<u64>, height: u64, bound: u64) -> Self {
         let places: usize = problem.spans.iter().map(|s| (s.1 - s.0) as usize).sum();
-        let small = problem.items.len() <= MAX_ITEMS && places <= MAX_MEMBERS;
+        let small = problem.is_listed() && problem.items.len() <= MAX_ITEMS && places <= MAX_MEMBERS;
         let members = if small { problem.members() } else { Vec::new() };
         let parts = if small { problem.parts() } else { Vec::new() };
         Best { problem, offsets, height, bound, proven: bound, nodes: 0, members, parts }
@@ -45,12 +45,12 @@ impl<'a, 'p> Best<'a, 'p> {
         self.height <= self.proven
     }
 
-    /// Looks for a placement no higher than `enough`, then, as far as the budget goes, for anything lower than there is.
-    pub fn improve(&mut self, enough: u64, budget: u64) {
+    /// Looks for a placement no higher than `enough` in at most `first` steps, then, as far as the budget goes, for anything lower
+    /// than there is.
+    pub fn improve(&mut self, enough: u64, budget: u64, first: u64) {
         if self.parts.is_empty() {
             return;
         }
-        let first = if enough > self.bound { budget } else { budget / 2 };
         if self.reach(enough, first) {
             return;
         }
