@@ -51,15 +51,10 @@ fn twice_the_blocks_same_peak() {
     assert!(one.lower_bound_bytes * 20 < one.naive_bytes);
 }
 
-/// Planning and checking 4,000 steps; `cargo test --release -- --ignored --nocapture` prints the times.
+/// 4,000 steps are planned, and the checker accepts the plan.
 #[test]
-#[ignore = "prints times"]
 fn four_thousand_steps() {
     let mut plan = encoder(267);
-    let clock = std::time::Instant::now();
     optimise(&mut plan, &Options::default()).unwrap();
-    println!("planned in {:?}: {} bytes", clock.elapsed(), plan.arena_bytes);
-    let clock = std::time::Instant::now();
-    let report = checker::check(&plan, &checker::Points::default()).unwrap();
-    println!("checked in {:?}: {report:?}", clock.elapsed());
+    checker::check(&plan, &checker::Points::default()).unwrap();
 }
