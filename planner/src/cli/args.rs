@@ -13,6 +13,7 @@ options of every command on a model:
   --dim NAME=LO..=HI[/STEP]
                           its range: LO, LO+STEP, … up to HI
   --dim INPUT#AXIS=…      the same for a dim without a name
+  --data CASE_DIR         free dims that are not given are taken from the data sets of a test case
   --fix INPUT=VALUE       an input that never changes: a number, a list `1,2,3`, or a .npy file
   --state IN=OUT          feeds an output back as an input; the model keeps it
   --mode static|eager     one arena at fixed offsets (default), or memory taken and released during the run
@@ -111,6 +112,8 @@ pub enum FixArg {
 pub struct Common {
     /// `--dim`.
     pub dims: Vec<DimOption>,
+    /// `--data`.
+    pub data: Option<PathBuf>,
     /// `--fix`.
     pub fix: Vec<(String, FixArg)>,
     /// `--state`.
@@ -137,6 +140,7 @@ impl Common {
         let Word::Flag(flag) = word else { return Ok(false) };
         match flag.as_str() {
             "--dim" => self.dims.push(dim(&text(parser)?).map_err(Failure::Usage)?),
+            "--data" => self.data = Some(PathBuf::from(text(parser)?)),
             "--fix" => {
                 let (input, value) = pair(&text(parser)?, "--fix INPUT=VALUE")?;
                 self.fix.push((input, fix(&value).map_err(Failure::Usage)?));

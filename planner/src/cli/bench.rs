@@ -1,7 +1,7 @@
 //! `planner bench`: the generated code of a model, built in release and measured.
 
-use super::args::{Common, Word, next, number, text};
-use super::case::{Bad, Case, Data, Set};
+use super::args::{Common, Word, next, number};
+use super::case::{Data, Set};
 use super::generated::{Module, Profile, Workshop, module, put};
 use super::verify::{HARNESS, plans, tensor_file};
 use super::{Command, Failure, Io, load, words};
@@ -10,7 +10,7 @@ use crate::ops::dtype_of;
 use crate::{DimTarget, Planned};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub const COMMAND: Command =
     Command { name: "bench", summary: "measures the generated code of a model", help: HELP, common: true, run };
@@ -19,12 +19,12 @@ const HELP: &str = "\
 usage: planner bench MODEL [--threads N] [--runs N] [--json] [--data CASE_DIR] [options]
 
 Generates the code of a model, builds it in release in a crate of its own, and runs it: the time to load it, the first
-run, then the median and the least of the others.
+run, then the median and the least of the others. Inputs are those of the first data set of `--data`, else zeros with dims
+at their largest.
 
   --threads N             threads of a run (default 1)
   --runs N                runs that are measured (default 20)
   --json                  one JSON object
-  --data CASE_DIR         inputs from the first data set of a test case (default: zeros, dims at their largest)
 ";
 
 /// Larger weights stay in a file.
@@ -40,7 +40,6 @@ struct Args {
     threads: u64,
     runs: u64,
     json: bool,
-    data: Option<PathBuf>,
 }
 
 /// What a process measured, in milliseconds.
@@ -62,7 +61,6 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
             Word::Flag(flag) if flag == "--threads" => args.threads = number(parser, "--threads", 1)?,
             Word::Flag(flag) if flag == "--runs" => args.runs = number(parser, "--runs", 1)?,
             Word::Flag(flag) if flag == "--json" => args.json = true,
-            Word::Flag(flag) if flag == "--data" => args.data = Some(PathBuf::from(text(parser)?)),
             other => load::model(&mut path, other)?,
         }
     }
@@ -72,30 +70,17 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
         return Err(Failure::Refused("the executors run on one thread: give `--threads 1`".to_owned()));
     }
     let model = onnx::read(&path).map_err(|e| Failure::Refused(e.to_string()))?;
-    let set = match &args.data {
-        Some(folder) => first_set(folder, &model)?,
-        None => zeros(&model, &args.common),
+    let set = match &args.common.data {
+        Some(folder) => load::sets(folder, &model)?.into_iter().next(),
+        None => Some(zeros(&model, &args.common)),
     };
-    let mut groups = plans::plans(&path, &model, std::slice::from_ref(&set), &args.common).map_err(refused)?;
+    let set = set.ok_or_else(|| Failure::Refused("there is no data".to_owned()))?;
+    let mut groups = plans::plans(&path, &model, std::slice::from_ref(&set), &args.common)?;
     let Some(group) = groups.pop() else { return Err(Failure::Refused("there is no plan".to_owned())) };
     load::checked(&group.planned.plan).map_err(Failure::Refused)?;
-    let data = plans::inputs(&group.planned.plan, &model, &set).map_err(refused)?;
+    let data = plans::inputs(&group.planned.plan, &model, &set)?;
     let measured = build_and_run(&group.planned, &data, &args, io)?;
     show(&group.planned, &measured, &args, io)
-}
-
-fn refused(bad: Bad) -> Failure {
-    match bad {
-        Bad::Fail(why) | Bad::Unsupported(why) => Failure::Refused(why),
-    }
-}
-
-/// The first data set of a case.
-fn first_set(folder: &Path, model: &Model) -> Result<Set, Failure> {
-    let case = Case { name: String::new(), folder: folder.to_owned() };
-    let sets = case.sets().map_err(refused)?;
-    let first = sets.first().ok_or_else(|| Failure::Refused(format!("{}: no test_data_set_*", folder.display())))?;
-    Set::read(first, &model.graph).map_err(refused)
 }
 
 /// Zeros for every input, free dims as the options say at their largest; inputs with others are left out, for the planner

@@ -1,6 +1,8 @@
 //! From a model's file and the command line to a plan that the checker accepts.
 
 use super::args::{Common, FixArg, Mode, Word, unexpected};
+use super::case::{Case, Set};
+use super::verify::plans::plans;
 use super::{Failure, Io};
 use crate::{Fixed, Options, Planned, onnx};
 use std::path::{Path, PathBuf};
@@ -32,12 +34,50 @@ pub fn options(common: &Common, model: &Path) -> Result<Options, Failure> {
 /// Plans the model in a file, checks the plan, and says what the planner warns of.
 pub fn planned(path: &Path, common: &Common, io: &mut Io<'_>) -> Result<Planned, Failure> {
     let model = onnx::read(path).map_err(|e| Failure::Refused(e.to_string()))?;
-    let planned = crate::plan(model, &options(common, path)?)?;
+    let planned = match &common.data {
+        None => crate::plan(model, &options(common, path)?)?,
+        Some(folder) => for_data(path, &model, folder, common, io)?,
+    };
     checked(&planned.plan).map_err(Failure::Refused)?;
     for warning in &planned.warnings {
         writeln!(io.err, "warning: {warning}")?;
     }
     Ok(planned)
+}
+
+/// The plan that serves all data sets of a test case.
+fn for_data(
+    path: &Path,
+    model: &onnx::Model,
+    folder: &Path,
+    common: &Common,
+    io: &mut Io<'_>,
+) -> Result<Planned, Failure> {
+    let sets = sets(folder, model)?;
+    let mut groups = plans(path, model, &sets, common)?.into_iter();
+    let (Some(group), None) = (groups.next(), groups.next()) else {
+        return Err(Failure::Refused(format!("{}: no single plan serves all data sets", folder.display())));
+    };
+    fixed_note(&group.fixed, io)?;
+    Ok(group.planned)
+}
+
+/// Says which inputs were taken as fixed.
+pub fn fixed_note(fixed: &[String], io: &mut Io<'_>) -> Result<(), Failure> {
+    for name in fixed {
+        writeln!(io.err, "note: input {name} is taken as fixed, because planning has to know it")?;
+    }
+    Ok(())
+}
+
+/// The data sets of a test case.
+pub fn sets(folder: &Path, model: &onnx::Model) -> Result<Vec<Set>, Failure> {
+    let case = Case { name: String::new(), folder: folder.to_owned() };
+    let folders = case.sets()?;
+    if folders.is_empty() {
+        return Err(Failure::Refused(format!("{}: there is no test_data_set_*", folder.display())));
+    }
+    Ok(folders.iter().map(|f| Set::read(f, &model.graph)).collect::<Result<_, _>>()?)
 }
 
 /// The one model that a command line names.

@@ -66,6 +66,14 @@ impl From<crate::Error> for Failure {
     }
 }
 
+impl From<case::Bad> for Failure {
+    fn from(bad: case::Bad) -> Failure {
+        match bad {
+            case::Bad::Fail(why) | case::Bad::Unsupported(why) => Failure::Refused(why),
+        }
+    }
+}
+
 /// One command.
 struct Command {
     name: &'static str,

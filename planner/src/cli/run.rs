@@ -1,7 +1,7 @@
 //! `planner run`: one run of a model on `.npy` files.
 
 use super::args::{Common, Word, next, pair, text};
-use super::case::{Bad, Data, Set};
+use super::case::{Data, Set};
 use super::verify::plans;
 use super::{Command, Failure, Io, load, npy, words};
 use crate::onnx;
@@ -39,20 +39,18 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     load::device(&common)?;
     let model = onnx::read(&path).map_err(|e| Failure::Refused(e.to_string()))?;
     let set = read(&model, &inputs)?;
-    let mut groups = plans::plans(&path, &model, std::slice::from_ref(&set), &common).map_err(refused)?;
+    let mut groups = plans::plans(&path, &model, std::slice::from_ref(&set), &common)?;
     let Some(group) = groups.pop() else { return Err(Failure::Refused("there is no plan".to_owned())) };
     for warning in &group.planned.warnings {
         writeln!(io.err, "warning: {warning}")?;
     }
-    for name in &group.fixed {
-        writeln!(io.err, "note: input {name} is taken as fixed, because planning has to know it")?;
-    }
+    load::fixed_note(&group.fixed, io)?;
     load::checked(&group.planned.plan).map_err(Failure::Refused)?;
     let failed = |e: runtime::Error| Failure::Refused(e.to_string());
     let weights = load::weights(&group.planned).map_err(failed)?;
     let mode = load::mode(&common)?;
     let mut interpreter = Interpreter::with_mode(group.planned.plan, weights, mode).map_err(failed)?;
-    let data = plans::inputs(interpreter.plan(), &model, &set).map_err(refused)?;
+    let data = plans::inputs(interpreter.plan(), &model, &set)?;
     let tensors: Vec<InputTensor<'_>> =
         data.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
     interpreter.run(&tensors).map_err(failed)?;
@@ -82,12 +80,6 @@ fn read(model: &onnx::Model, inputs: &[(String, String)]) -> Result<Set, Failure
         *place = Some(Data::clone(&data));
     }
     Ok(set)
-}
-
-fn refused(bad: Bad) -> Failure {
-    match bad {
-        Bad::Fail(why) | Bad::Unsupported(why) => Failure::Refused(why),
-    }
 }
 
 /// A name that can be a file's: other characters than letters, digits, `.`, `-` and `_` become `_`.

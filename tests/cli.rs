@@ -1,0 +1,172 @@
+//! The command line: exit statuses, files and JSON keys that scripts rely on, on the model that the demo carries.
+
+mod common;
+
+use common::{planner, scratch};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn magika() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/magika/magika.onnx");
+    path.to_string_lossy().into_owned()
+}
+
+/// The free dim of the model's only input.
+const DIM: &str = "bytes#0=1";
+
+fn with_dim<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    args.iter().copied().chain(["--dim", DIM]).collect()
+}
+
+#[test]
+fn wrong_usage_is_2_and_help_is_0() {
+    for args in [
+        &[][..],
+        &["fly"],
+        &["report"],
+        &["report", "a.onnx", "--wings"],
+        &["report", "a.onnx", "b.onnx"],
+        &["report", "a.onnx", "--dim", "n"],
+        &["report", "a.onnx", "--mode", "fast"],
+        &["report", "a.onnx", "--budget", "lots"],
+        &["report", "a.onnx", "--align", "3"],
+        &["verify"],
+        &["pack"],
+    ] {
+        let (code, out, err) = planner(args.iter().copied());
+        assert_eq!((code, &*out), (2, ""), "{args:?}");
+        assert!(err.starts_with("error: ") && err.contains("usage: planner"), "{args:?}: {err}");
+    }
+    let (code, out, err) = planner(["--help"]);
+    assert_eq!((code, &*err), (0, ""));
+    for command in ["emit", "report", "check", "run", "verify", "bench", "pack", "explain"] {
+        assert!(out.contains(command), "{command} is not in {out}");
+        let (code, help, err) = planner([command, "--help"]);
+        assert_eq!((code, &*err), (0, ""), "{command}");
+        assert!(help.starts_with(&format!("usage: planner {command}")), "{help}");
+    }
+}
+
+#[test]
+fn refusals_are_1_and_say_why() {
+    let model = magika();
+    for (args, wanted) in [
+        (vec!["report", "/nowhere/m.onnx"], "/nowhere/m.onnx"),
+        (vec!["report", &model], "free dims without a value or range"),
+        (vec!["report", &model, "--dim", "nobody=1"], "nobody"),
+        (with_dim(&["report", &model, "--budget", "1KiB"]), "budget is 1024"),
+        (with_dim(&["report", &model, "--device", "cuda:4000000"]), "cuda:4000000"),
+        (with_dim(&["report", &model, "--at", "nobody=1"]), "nobody"),
+        (with_dim(&["explain", &model, "no such node"]), "no such node"),
+        (vec!["check", &model], "magika.onnx"),
+        (vec!["verify", "/nowhere"], "/nowhere"),
+        (vec!["run", &model, "--input", "x=/nowhere.npy"], "/nowhere.npy"),
+    ] {
+        let (code, _, err) = planner(args.iter().copied());
+        assert_eq!(code, 1, "{args:?}: {err}");
+        assert!(err.starts_with("error: ") && err.contains(wanted), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn a_fallback_that_was_allowed_is_reported() {
+    let model = magika();
+    let (code, out, err) =
+        planner(with_dim(&["report", &model, "--json", "--device", "cuda:4000000", "--allow-fallback"]));
+    assert_eq!(code, 0, "{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["placement"]["device"], "cpu");
+    assert!(report["placement"]["fallback"].as_str().is_some_and(|f| f.contains("cuda:4000000")), "{out}");
+}
+
+#[test]
+fn a_report_has_its_keys() {
+    let model = magika();
+    let (code, out, err) = planner(["report", &model, "--json", "--dim", "bytes#0=1..=4"]);
+    assert_eq!(code, 0, "{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["schema"], 1);
+    let bytes = |report: &serde_json::Value, key: &str| report[key].as_u64().unwrap_or_else(|| panic!("{key}: {out}"));
+    for key in ["weight_bytes", "persist_bytes", "order_bound_bytes", "eager_peak_bytes"] {
+        bytes(&report, key);
+    }
+    let (bound, arena, naive) =
+        (bytes(&report, "lower_bound_bytes"), bytes(&report, "arena_bytes"), bytes(&report, "naive_bytes"));
+    assert!(bound <= arena && arena <= naive, "{bound} {arena} {naive}");
+    for key in ["profiles", "top", "guards", "uncovered"] {
+        assert!(report[key].is_array(), "{key}: {out}");
+    }
+    assert!(report["observed"]["unavailable"].is_string());
+    // What is live at the peak is all of it.
+    assert_eq!(report["peak"]["bytes"], report["lower_bound_bytes"]);
+    let name = report["symbols"][0]["name"].as_str().unwrap().to_owned();
+    let at = format!("{name}=1");
+    let (code, out, err) = planner(["report", &model, "--json", "--dim", "bytes#0=1..=4", "--at", &at]);
+    assert_eq!(code, 0, "{err}");
+    let small: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(bytes(&small, "lower_bound_bytes") < bound, "{out}");
+    assert_eq!(bytes(&small, "arena_bytes"), arena);
+}
+
+#[test]
+fn what_is_emitted_is_accepted_and_a_wrong_plan_is_not() {
+    let (folder, model) = (scratch("cli-emit"), magika());
+    let out = folder.to_string_lossy().into_owned();
+    let (code, text, err) = planner(with_dim(&["emit", &model, "-o", &out]));
+    assert_eq!(code, 0, "{err}");
+    assert!(text.contains("arena") && text.contains("magika.rs"), "{text}");
+    let plan = folder.join("magika.plan.ron");
+    for file in ["magika.rs", "magika.weights"] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
+    let (code, text, err) = planner(["check".as_ref(), plan.as_os_str()]);
+    assert!(code == 0 && text.starts_with("accepted"), "{text}{err}");
+    // An arena that is too small by half.
+    let text = fs::read_to_string(&plan).unwrap();
+    let mut wrong = plan::Plan::from_text(&text).unwrap();
+    wrong.arena_bytes /= 2;
+    let path = folder.join("wrong.plan.ron");
+    fs::write(&path, wrong.to_text().unwrap()).unwrap();
+    let (code, out, err) = planner(["check".as_ref(), path.as_os_str()]);
+    assert_eq!((code, &*out), (1, ""), "{err}");
+    assert!(err.contains("rejects"), "{err}");
+}
+
+#[test]
+fn a_run_reads_and_writes_npy() {
+    let (folder, model) = (scratch("cli-run"), magika());
+    let input = folder.join("in.npy");
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    let mut header = String::from("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2048), }");
+    while !(header.len() + 11).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    file.extend((header.len() as u16).to_le_bytes());
+    file.extend(header.as_bytes());
+    file.extend((0..4096i32).flat_map(|i| (i % 257).to_le_bytes()));
+    fs::write(&input, file).unwrap();
+    let (argument, out) = (format!("bytes={}", input.display()), folder.to_string_lossy().into_owned());
+    let (code, text, err) = planner(["run", &model, "--input", &argument, "-o", &out]);
+    assert_eq!(code, 0, "{err}");
+    let written: Vec<PathBuf> =
+        fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).filter(|p| *p != input).collect();
+    assert_eq!(written.len(), 1, "{text}");
+    let output = fs::read(&written[0]).unwrap();
+    let dims = String::from_utf8_lossy(&output[10..128]).into_owned();
+    assert!(dims.contains("'<f4'") && dims.contains("(2, "), "{dims}");
+}
+
+#[test]
+fn a_problem_is_packed() {
+    let folder = scratch("cli-pack");
+    let problem = folder.join("p.csv");
+    fs::write(&problem, "id,lower,upper,size\na,0,3,4\nb,3,9,4\nc,0,9,4\nd,9,21,4\ne,0,21,4\n").unwrap();
+    let path = problem.to_string_lossy();
+    let (code, out, err) = planner(["pack", &path, "--capacity", "12"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("id,lower,upper,size,offset\na,0,3,4,"), "{out}");
+    assert!(err.contains("bound 12, peak 12"), "{err}");
+    let (code, _, err) = planner(["pack", &path, "--capacity", "11"]);
+    assert!(code == 1 && err.contains("above the capacity 11"), "{err}");
+}
