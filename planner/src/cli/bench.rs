@@ -4,11 +4,12 @@ use super::args::{Common, Word, next, number};
 use super::case::{Data, Set};
 use super::generated::{Module, Profile, Workshop, module, put};
 use super::verify::{HARNESS, plans, tensor_file};
-use super::{Command, Failure, Io, load, words};
+use super::{Command, Failure, Io, load, steps, words};
 use crate::onnx::{self, Dim, Model, Type};
 use crate::ops::dtype_of;
 use crate::{DimTarget, Planned};
 use bytes::Bytes;
+use runtime::interpret::{InputTensor, Interpreter};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -16,7 +17,7 @@ pub const COMMAND: Command =
     Command { name: "bench", summary: "measures the generated code of a model", help: HELP, common: true, run };
 
 const HELP: &str = "\
-usage: planner bench MODEL [--threads N] [--runs N] [--json] [--data CASE_DIR] [options]
+usage: planner bench MODEL [--threads N] [--runs N] [--json] [--steps] [--data CASE_DIR] [options]
 
 Generates the code of a model, builds it in release in a crate of its own, and runs it: the time to load it, the first
 run, then the median and the least of the others. Inputs are those of the first data set of `--data`, else zeros with dims
@@ -40,6 +41,7 @@ struct Args {
     threads: u64,
     runs: u64,
     json: bool,
+    steps: bool,
 }
 
 /// What a process measured, in milliseconds.
@@ -61,6 +63,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
             Word::Flag(flag) if flag == "--threads" => args.threads = number(parser, "--threads", 1)?,
             Word::Flag(flag) if flag == "--runs" => args.runs = number(parser, "--runs", 1)?,
             Word::Flag(flag) if flag == "--json" => args.json = true,
+            Word::Flag(flag) if flag == "--steps" => args.steps = true,
             other => load::model(&mut path, other)?,
         }
     }
@@ -79,6 +82,14 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     let Some(group) = groups.pop() else { return Err(Failure::Refused("there is no plan".to_owned())) };
     load::checked(&group.planned.plan).map_err(Failure::Refused)?;
     let data = plans::inputs(&group.planned.plan, &model, &set)?;
+    if args.steps {
+        let failed = |e: runtime::Error| Failure::Refused(e.to_string());
+        let weights = load::weights(&group.planned).map_err(failed)?;
+        let mut interpreter = Interpreter::new(group.planned.plan, weights).map_err(failed)?;
+        let tensors: Vec<InputTensor<'_>> =
+            data.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
+        return steps::measure(&mut interpreter, &tensors, args.runs, io);
+    }
     let measured = build_and_run(&group.planned, &data, &args, io)?;
     show(&group.planned, &measured, &args, io)
 }

@@ -18,6 +18,7 @@ mod pack;
 mod peak;
 mod report;
 mod run;
+mod steps;
 mod verify;
 mod words;
 

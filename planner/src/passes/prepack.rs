@@ -63,11 +63,11 @@ fn matmul(graph: &mut Graph, n: N, m: MatMul, packed: &mut Packed, replaced: &mu
     let out = graph.write(n, 0)?;
     let base = graph.behind_broadcast(b_read);
     let node = graph.node(n).clone();
-    if !is_f32_const(graph, base)
-        || graph.value(base).dims.len() != 2
-        || node.reads.len() > 4
-        || graph.value(a).dtype != DType::F32
-    {
+    let one_matrix = graph.static_dims(base).is_some_and(|dims| match dims.as_slice() {
+        [lead @ .., _, _] => lead.iter().all(|d| *d == 1),
+        _ => false,
+    });
+    if !is_f32_const(graph, base) || !one_matrix || node.reads.len() > 4 || graph.value(a).dtype != DType::F32 {
         return None;
     }
     let name = node.name.clone();

@@ -93,6 +93,18 @@ impl Interpreter {
     /// # Errors
     /// When the inputs do not fit the plan (then nothing was touched), or a step fails.
     pub fn run(&mut self, inputs: &[InputTensor<'_>]) -> Result<(), Error> {
+        self.run_observed(inputs, &mut |_, _| {})
+    }
+
+    /// As [`Interpreter::run`], telling `observer` of each step (its block, and its place in it) before it runs.
+    ///
+    /// # Errors
+    /// As [`Interpreter::run`].
+    pub fn run_observed(
+        &mut self,
+        inputs: &[InputTensor<'_>],
+        observer: &mut dyn FnMut(BlockId, usize),
+    ) -> Result<(), Error> {
         self.bind(inputs)?;
         self.check_guards()?;
         if self.mode == Mode::Naive {
@@ -108,7 +120,7 @@ impl Interpreter {
         let copies = align_inputs(inputs)?;
         let inputs = Inputs::new(inputs, &copies);
         let frame = Frame::new(&mut self.arena, (*self.weights).as_ref(), &inputs.slices, self.isa);
-        let mut machine = Machine { plan: &self.plan, state: &mut self.state, frame, model: &self.name };
+        let mut machine = Machine { plan: &self.plan, state: &mut self.state, frame, model: &self.name, observer };
         machine.block(BlockId(0), 0)
     }
 
@@ -281,6 +293,7 @@ struct Machine<'r> {
     state: &'r mut RunState,
     frame: Frame<'r>,
     model: &'r str,
+    observer: &'r mut dyn FnMut(BlockId, usize),
 }
 
 impl<'r> Machine<'r> {
@@ -291,6 +304,7 @@ impl<'r> Machine<'r> {
         }
         let steps = plan.blocks.get(block.index()).ok_or_else(|| Error::plan("a block is missing"))?;
         for (i, step) in steps.steps.iter().enumerate() {
+            (self.observer)(block, i);
             self.step(step, i, depth)?;
         }
         Ok(())
