@@ -36,6 +36,8 @@ pub(super) struct Tile {
     pub bias: *const f32,
     /// Limits of the result.
     pub clip: Option<(f32, f32)>,
+    /// What will be read soon: its first cache line, and how many there are.
+    pub ahead: (*const f32, usize),
 }
 
 /// A micro-kernel.
@@ -56,7 +58,13 @@ unsafe fn pixels<S: Simd, const MR: usize, const NV: usize>(t: &Tile) {
     unsafe {
         let mut sums = [[S::splat(0.0); NV]; MR];
         let (mut weights, mut data) = (t.weights, t.data);
+        let (mut ahead, mut lines) = t.ahead;
         for _ in 0..t.terms {
+            if lines > 0 {
+                S::prefetch(ahead);
+                ahead = ahead.wrapping_add(16);
+                lines -= 1;
+            }
             let mut x = [S::splat(0.0); NV];
             for (v, x) in x.iter_mut().enumerate() {
                 *x = S::load(data.add(v * S::LANES));

@@ -7,6 +7,7 @@
 use super::columns::{self, Columns};
 use super::micro::{self, Kernels, Tile};
 use super::{Job, PANEL, Residual};
+use crate::spatial::Windows;
 use crate::{Fault, Isa, activation};
 use plan::prim::{Activation, ActivationKind};
 
@@ -26,7 +27,7 @@ impl Limits {
     const SECOND_CACHE: Limits = Limits { terms: 384, elements: 1 << 16 };
 
     fn new(terms: usize, m: usize) -> Limits {
-        let few = terms.checked_mul(m).is_some_and(|weights| weights <= 1 << 16);
+        let few = terms.checked_mul(m).is_some_and(|weights| weights <= 1 << 18);
         if few { Limits::FIRST_CACHE } else { Limits::SECOND_CACHE }
     }
 }
@@ -87,6 +88,7 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
     let part = terms.div_ceil(parts).max(1);
     let tile = kernels.pixels.len() * kernels.lanes;
     let stretch = (limits.elements / part / tile * tile).max(tile);
+    let readable = if readable_in_place(&windows) { pixels / tile * tile } else { 0 };
     for n in 0..job.y.batch {
         for group in 0..job.group {
             let x = o.x[job.x.at(n, group * channels, [0; 3])..].as_ptr();
@@ -106,16 +108,23 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
                 bias: o.bias.map_or(core::ptr::null(), |b| b[group * m..].as_ptr()),
                 clip,
             };
-            for first in (0..pixels).step_by(stretch) {
-                let end = pixels.min(first + stretch);
+            let mut first = 0;
+            while first < pixels {
+                let in_place = first < readable;
+                let end = (first + stretch).min(if in_place { readable } else { pixels });
                 for i in 0..parts {
                     let terms = (i * part, terms.min((i + 1) * part));
-                    let columns = Columns { windows: &windows, x, channels, terms, pixels: (first, end), tile };
                     // SAFETY: `Job` found the data as large as its windows say, and the workspace holds `part` terms of
                     // `stretch` pixels (or of all, padded).
                     unsafe {
-                        columns::fill(o.isa, &columns, o.workspace.as_mut_ptr());
-                        strip.multiply(&columns, o.workspace.as_ptr());
+                        if in_place {
+                            let data = Tiles::in_place(x, pixels, terms, first, tile);
+                            strip.multiply(terms, (first, end), &data);
+                        } else {
+                            let columns = Columns { windows: &windows, x, channels, terms, pixels: (first, end), tile };
+                            columns::fill(o.isa, &columns, o.workspace.as_mut_ptr());
+                            strip.multiply_columns(&columns, o.workspace.as_ptr());
+                        }
                     }
                 }
                 if activate {
@@ -124,10 +133,50 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
                         activation::apply(&job.activation, o.isa, row);
                     }
                 }
+                first = end;
             }
         }
     }
     Ok(())
+}
+
+/// Whether the rows of a matrix of channels by pixels are the data itself, and lie so that those of a tile do not push each other
+/// out of the cache.
+fn readable_in_place(v: &Windows) -> bool {
+    let pointwise = v.kernel == [1; 3] && v.stride == [1; 3] && v.before == [0; 3] && v.input == v.output;
+    /// Elements after which rows meet in one set of the first cache, and how near to that they may come.
+    const SETS: usize = 1024;
+    const NEAR: usize = 48;
+    let row = v.input_plane() % SETS;
+    pointwise && (NEAR..=SETS - NEAR).contains(&row)
+}
+
+/// Where the micro-kernels find the data of a stretch of pixels and terms.
+struct Tiles {
+    /// The first pixel at the first term.
+    first: *const f32,
+    /// Distance between tiles.
+    step: usize,
+    /// Pixels of a tile.
+    tile: usize,
+    /// Distance between the terms of a tile; of a last one that is not whole.
+    row: usize,
+    last_row: usize,
+}
+
+impl Tiles {
+    /// Laid out in the workspace.
+    fn of(columns: &Columns<'_>, first: *const f32) -> Tiles {
+        let last = (columns.pixels.1 - columns.pixels.0) / columns.tile;
+        let step = columns.tile * (columns.terms.1 - columns.terms.0);
+        Tiles { first, step, tile: columns.tile, row: columns.tile, last_row: columns.width(last) }
+    }
+
+    /// In the data itself: channels by pixels.
+    fn in_place(x: *const f32, plane: usize, terms: (usize, usize), pixel: usize, tile: usize) -> Tiles {
+        let first = x.wrapping_add(terms.0 * plane + pixel);
+        Tiles { first, step: tile, tile, row: plane, last_row: plane }
+    }
 }
 
 /// One group of one image.
@@ -151,8 +200,16 @@ impl Strip {
     ///
     /// # Safety
     /// The pointers are valid for all the channels, terms and pixels, and `data` for the tiles.
-    pub unsafe fn multiply(&self, columns: &Columns<'_>, data: *const f32) {
-        let (terms, pixels) = (columns.terms, columns.pixels);
+    pub unsafe fn multiply_columns(&self, columns: &Columns<'_>, data: *const f32) {
+        // SAFETY: passed on to the caller; the tiles are padded to whole vectors.
+        unsafe { self.multiply(columns.terms, columns.pixels, &Tiles::of(columns, data)) }
+    }
+
+    /// Multiplies all panels by a stretch of terms and pixels, whose data are in `tiles`.
+    ///
+    /// # Safety
+    /// The pointers are valid for all the channels, terms and pixels, and whole vectors of data can be read.
+    unsafe fn multiply(&self, terms: (usize, usize), pixels: (usize, usize), tiles: &Tiles) {
         let count = pixels.1 - pixels.0;
         for panel in (0..self.m).step_by(PANEL) {
             let first = panel * self.c_row + pixels.0;
@@ -166,8 +223,8 @@ impl Strip {
             let tile = Tile {
                 terms: terms.1 - terms.0,
                 weights: self.weights.wrapping_add((panel * self.terms) + terms.0 * PANEL),
-                data,
-                data_row: 0,
+                data: tiles.first,
+                data_row: tiles.row,
                 c,
                 c_row: self.c_row,
                 rows: PANEL.min(self.m - panel),
@@ -175,11 +232,15 @@ impl Strip {
                 add,
                 bias: if bias.is_null() { null } else { bias.wrapping_add(panel) },
                 clip: if terms.1 == self.terms { self.clip } else { None },
+                ahead: (null, 0),
             };
-            for (i, start) in (0..count).step_by(columns.tile).enumerate() {
-                let data = data.wrapping_add(columns.start(i));
-                let tile = Tile { data, data_row: columns.width(i), ..tile };
-                let end = count.min(start + columns.tile);
+            for (i, start) in (0..count).step_by(tiles.tile).enumerate() {
+                let data = tiles.first.wrapping_add(i * tiles.step);
+                let end = count.min(start + tiles.tile);
+                let data_row = if end - start < tiles.tile { tiles.last_row } else { tiles.row };
+                // The weights of the next panel are brought near while the first tile is computed.
+                let ahead = (tile.weights.wrapping_add(self.terms * PANEL), if i == 0 { tile.terms } else { 0 });
+                let tile = Tile { data, data_row, ahead, ..tile };
                 let mut at = start;
                 while at < end {
                     let add = if add.is_null() { add } else { add.wrapping_add(at) };
@@ -218,8 +279,11 @@ impl Strip {
             let add = if tile.add.is_null() { tile.add } else { tile.add.wrapping_add(row * tile.c_row) };
             let bias = if tile.bias.is_null() { tile.bias } else { tile.bias.wrapping_add(row) };
             let (weights, c) = (tile.weights.wrapping_add(row), tile.c.wrapping_add(row * tile.c_row));
+            // Each of these brings its part of what is ahead.
+            let part = tile.ahead.1 * step / PANEL;
+            let ahead = (tile.ahead.0.wrapping_add(row / step * part * PANEL), part);
             // SAFETY: passed on to the caller.
-            unsafe { kernel(&Tile { weights, c, rows: left.min(*step), cols, add, bias, ..tile }) };
+            unsafe { kernel(&Tile { weights, c, rows: left.min(*step), cols, add, bias, ahead, ..tile }) };
             row += step;
         }
         cols

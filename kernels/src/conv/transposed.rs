@@ -217,7 +217,7 @@ impl Part<'_, '_> {
             clip: None,
         };
         // SAFETY: the results hold 16 channels of a stretch, the weights all panels, and the data its tiles.
-        unsafe { strip.multiply(columns, self.data.as_ptr()) };
+        unsafe { strip.multiply_columns(columns, self.data.as_ptr()) };
     }
 
     /// Stores the results where they belong.

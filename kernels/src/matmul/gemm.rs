@@ -308,20 +308,39 @@ impl<'a, 'b, 'w> Job<'a, 'b, 'w> {
         for first in (0..panels).step_by(BLOCK_PANELS) {
             let chunk = first..(first + BLOCK_PANELS).min(panels);
             let (b, b_k, b_panel) = self.panels(chunk.clone(), terms.clone(), rows.len());
-            for tile in split(rows.len(), self.tile_rows, 1) {
+            let tiles = rows.len().div_ceil(self.tile_rows);
+            for (i, tile) in split(rows.len(), self.tile_rows, 1).enumerate() {
+                let ahead = self.ahead(chunk.end, &terms, i, tiles);
                 let a_first = a.first.wrapping_offset((tile.start as isize).wrapping_mul(a.row));
                 let at = rows.start + tile.start;
                 for panel in chunk.clone().step_by(self.tile_panels) {
                     let b = b.wrapping_offset((panel - first) as isize * b_panel);
                     let b = Rows { first: b, row: b_panel, term: b_k };
-                    self.tile(at..at + tile.len(), panel, chunk.end, &terms, Rows { first: a_first, ..a }, b)?;
+                    let a = Rows { first: a_first, ..a };
+                    // What is ahead is brought once for all the tiles of these rows.
+                    let ahead = if panel == first { ahead } else { (core::ptr::null(), 0) };
+                    self.tile(at..at + tile.len(), panel, chunk.end, &terms, a, b, ahead)?;
                 }
             }
         }
         Ok(())
     }
 
+    /// The part of the next panels, from `panel` on, that tile `i` of `tiles` brings near while it computes.
+    fn ahead(&self, panel: usize, terms: &Range<usize>, i: usize, tiles: usize) -> (*const f32, usize) {
+        let B::Panels(data) = &self.b else { return (core::ptr::null(), 0) };
+        let count = self.size.n.div_ceil(PANEL).saturating_sub(panel).min(BLOCK_PANELS);
+        let each = (count * terms.len()).div_ceil(tiles.max(1));
+        let (skip, term) = (i * each / terms.len().max(1), i * each % terms.len().max(1));
+        if skip >= count {
+            return (core::ptr::null(), 0);
+        }
+        let at = ((panel + skip) * self.size.k + terms.start + term) * PANEL;
+        (data.as_ptr().wrapping_add(at), each.min(terms.len() - term))
+    }
+
     /// One tile.
+    #[allow(clippy::too_many_arguments)]
     fn tile(
         &mut self,
         rows: Range<usize>,
@@ -330,6 +349,7 @@ impl<'a, 'b, 'w> Job<'a, 'b, 'w> {
         terms: &Range<usize>,
         a: Rows,
         b: Rows,
+        ahead: (*const f32, usize),
     ) -> Result<(), Fault> {
         let panels = self.tile_panels.min(panels_end - panel);
         let (first_term, last_term) = (terms.start == 0, terms.end == self.size.k);
@@ -359,6 +379,7 @@ impl<'a, 'b, 'w> Job<'a, 'b, 'w> {
                 null
             },
             clip: if last_term { self.clip } else { None },
+            ahead,
         };
         let kernel = micro::choose(self.isa, rows.len(), panels, unit_rows).ok_or(Fault::Unsupported("tile"))?;
         // SAFETY: `check` found every element of A, B, C, the biases and the addend that the tile names within its slice (or

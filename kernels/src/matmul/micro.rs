@@ -39,6 +39,8 @@ pub(super) struct Tile {
     pub row_bias: *const f32,
     /// Limits of the result, where there are any.
     pub clip: Option<(f32, f32)>,
+    /// What will be read soon: its first cache line, and how many there are.
+    pub ahead: (*const f32, usize),
 }
 
 /// A micro-kernel.
@@ -68,7 +70,13 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize, const KU: usize, const
         let mut a = t.a;
         let mut b = t.b;
         let mut k = t.k;
+        let (mut ahead, mut lines) = t.ahead;
         while k >= KU {
+            if lines > 0 {
+                S::prefetch(ahead);
+                ahead = ahead.wrapping_add(16);
+                lines -= 1;
+            }
             for sums in sums.iter_mut() {
                 step::<S, MR, NV, UNIT_ROWS>(t, a, b, sums);
                 a = a.wrapping_offset(if UNIT_ROWS { t.a_stride } else { 1 });

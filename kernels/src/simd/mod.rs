@@ -37,6 +37,9 @@ pub unsafe trait Simd: Copy + Send + Sync + 'static {
     unsafe fn load_part(p: *const f32, n: usize) -> Self::V;
     /// The first `n` lanes to memory.
     unsafe fn store_part(p: *mut f32, v: Self::V, n: usize);
+    /// Asks for the cache line at `p` to be brought near; `p` need not be valid.
+    #[inline(always)]
+    unsafe fn prefetch(_: *const f32) {}
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;

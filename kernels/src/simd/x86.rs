@@ -40,6 +40,11 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm256_storeu_ps(p, v) }
     }
     #[inline(always)]
+    unsafe fn prefetch(p: *const f32) {
+        // SAFETY: a prefetch of an address that is not valid does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+    }
+    #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
         // SAFETY: passed on to the caller.
         unsafe { _mm256_set1_ps(x) }
@@ -268,6 +273,11 @@ unsafe impl Simd for Avx512 {
     unsafe fn store(p: *mut f32, v: Self::V) {
         // SAFETY: passed on to the caller.
         unsafe { _mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(p: *const f32) {
+        // SAFETY: a prefetch of an address that is not valid does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
     }
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
