@@ -39,7 +39,7 @@ fn wrong_usage_is_2_and_help_is_0() {
     }
     let (code, out, err) = planner(["--help"]);
     assert_eq!((code, &*err), (0, ""));
-    for command in ["emit", "report", "check", "run", "verify", "bench", "pack", "explain"] {
+    for command in ["emit", "report", "check", "run", "verify", "bench", "pack", "explain", "view"] {
         assert!(out.contains(command), "{command} is not in {out}");
         let (code, help, err) = planner([command, "--help"]);
         assert_eq!((code, &*err), (0, ""), "{command}");

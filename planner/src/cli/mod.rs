@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod steps;
 mod verify;
+mod view;
 mod words;
 
 use std::ffi::OsString;
@@ -96,6 +97,7 @@ const COMMANDS: &[Command] = &[
     bench::COMMAND,
     pack::COMMAND,
     explain::COMMAND,
+    view::COMMAND,
 ];
 
 /// Runs the command that `args` name; the exit status.

@@ -3,8 +3,8 @@
 use super::args::{Common, Word, next, pair, text};
 use super::peak::{Peak, peak};
 use super::{Command, Failure, Io, load, words};
-use crate::Planned;
-use plan::{Action, Class, Plan, SymbolKind, evaluate_all};
+use crate::{Planned, memory::usage};
+use plan::{Action, Class, Plan, SymbolKind};
 use runtime::device::Placement;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -73,12 +73,7 @@ struct Facts {
 
 fn facts(planned: &Planned, at: &[(String, String)], placement: Placement) -> Result<Facts, Failure> {
     let plan = &planned.plan;
-    let align = |n: u64| n.checked_next_multiple_of(plan.align.max(1)).unwrap_or(u64::MAX);
-    let sizes: Vec<u64> = if at.is_empty() {
-        plan.buffers.iter().map(|b| align(b.max_bytes)).collect()
-    } else {
-        sizes_at(plan, at)?.into_iter().map(align).collect()
-    };
+    let sizes = if at.is_empty() { usage::largest_sizes(plan) } else { sizes_at(plan, at)? };
     let peak = peak(plan, &sizes);
     let bound = if at.is_empty() { plan.certificate.lower_bound_bytes } else { peak.bytes };
     let hash = codegen::plan_hash(plan).map_err(|e| Failure::Refused(e.to_string()))?;
@@ -112,13 +107,7 @@ fn sizes_at(plan: &Plan, at: &[(String, String)]) -> Result<Vec<u64>, Failure> {
         }
         *place = number;
     }
-    let exprs = evaluate_all(&plan.exprs, |s| values.get(s.index()).copied());
-    let bytes = plan.buffers.iter().map(|b| {
-        let bytes = exprs.get(b.bytes.index()).copied().flatten().and_then(|n| u64::try_from(n).ok());
-        // What the extents do not tell is bounded by its proven maximum.
-        bytes.unwrap_or(b.max_bytes)
-    });
-    Ok(bytes.collect())
+    Ok(usage::sizes(plan, |s| values.get(s.index()).copied()))
 }
 
 impl Facts {

@@ -8,6 +8,8 @@
 //! 4. `pack`: an offset for each buffer that is left;
 //! 5. `schedule`: the eager executor's takes and gives, and the certificate.
 //!
+//! `usage` reads a finished plan: what is live when.
+//!
 //! It works on [`plan::Plan`] alone and knows neither ONNX nor kernels beyond the table of primitives. Nothing here
 //! depends on a clock or on the order of a hash map: the same plan in gives the same plan out.
 
@@ -22,6 +24,8 @@ mod poly;
 mod schedule;
 mod states;
 mod tree;
+#[cfg(feature = "cli")]
+pub mod usage;
 mod views;
 
 use plan::Plan;
@@ -95,4 +99,4 @@ pub fn optimise(plan: &mut Plan, options: &Options) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

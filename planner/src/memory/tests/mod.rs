@@ -1,6 +1,6 @@
 //! Tests of the memory planner.
 
-mod build;
+pub(crate) mod build;
 mod fixtures;
 mod mutations;
 mod random;

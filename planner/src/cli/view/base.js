@@ -1,0 +1,119 @@
+// What all parts share: the plan's data, what follows from it, text with units, elements, and what is chosen.
+
+const plan = JSON.parse(document.getElementById("plan").textContent);
+const END = plan.ticks.length;
+const KINDS = ["activation", "output", "workspace", "state"];
+
+/** An element. Text is never read as markup. */
+function el(tag, attributes, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (typeof value === "function") node.addEventListener(name, value);
+    else if (name === "style") node.style.cssText = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((c) => c !== null && c !== undefined));
+  return node;
+}
+
+const byId = (id) => document.getElementById(id);
+const whole = (n) => n.toLocaleString("en-US");
+
+/** Bytes in the unit that suits them: `15.2 MiB`. */
+function size(n) {
+  const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  let value = n;
+  while (value >= 1024 && unit + 1 < units.length) {
+    value /= 1024;
+    unit += 1;
+  }
+  if (unit === 0) return n === 1 ? "1 byte" : `${n} bytes`;
+  const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  return `${value.toFixed(digits)} ${units[unit]}`;
+}
+const both = (n) => (n < 1024 ? size(n) : `${size(n)} (${whole(n)} bytes)`);
+const percent = (part, all) => (all > 0 ? `${((100 * part) / all).toFixed(part === all ? 0 : 1)} %` : "");
+const ratio = (a, b) => (b > 0 ? (a / b).toFixed(4).replace(/0$/, "") : "1");
+const plural = (n, one, many) => `${whole(n)} ${n === 1 ? one : many}`;
+
+/** The end of a name, which tells most of it. */
+const tail = (name, n) => (name.length <= n ? name : `…${name.slice(name.length - n + 1)}`);
+
+// What each buffer holds, and which steps write and read it.
+const holds = plan.buffers.map(() => []);
+const writers = plan.buffers.map(() => []);
+const readers = plan.buffers.map(() => []);
+plan.values.forEach((value, v) => {
+  if (holds[value.buffer]) holds[value.buffer].push(v);
+});
+const once = (list, item) => {
+  if (list && list[list.length - 1] !== item) list.push(item);
+};
+plan.steps.forEach((step, s) => {
+  for (const v of step.reads) once(readers[plan.values[v].buffer], s);
+  for (const v of step.writes) once(writers[plan.values[v].buffer], s);
+  if (step.work !== null) once(writers[step.work], s);
+});
+const inRunningOrder = (a, b) => plan.steps[a].ticks[0] - plan.steps[b].ticks[0] || a - b;
+writers.forEach((list) => list.sort(inRunningOrder));
+readers.forEach((list) => list.sort(inRunningOrder));
+
+/** The buffers of the arena, the largest first. */
+const placed = plan.buffers
+  .map((_, b) => b)
+  .filter((b) => plan.buffers[b].ticks !== null)
+  .sort((a, b) => plan.buffers[b].bytes - plan.buffers[a].bytes || a - b);
+const liveAt = (tick) => placed.filter((b) => plan.buffers[b].ticks[0] <= tick && tick < plan.buffers[b].ticks[1]);
+
+/** The innermost step of a tick; none at the end of the run. */
+const stepAt = (tick) => (tick < END ? plan.ticks[tick] : null);
+const tickName = (tick) => (tick < END ? `step ${tick}` : "the end of the run");
+
+/** A step by its number, or the numbers of the steps that it runs. */
+function numbers(step) {
+  const [from, to] = step.ticks;
+  return to - from > 1 ? `${from} to ${to - 1}` : `${from}`;
+}
+function lifetime(buffer) {
+  const [from, to] = buffer.ticks;
+  if (from === 0 && to > END) return "the whole run, and to the next";
+  if (to > END) return `step ${from} to the end of the run`;
+  return to - from === 1 ? `step ${from} only` : `step ${from} to ${to - 1}`;
+}
+
+/** The tensor that a buffer is mostly about: the first that is written into it. */
+function mainValue(b) {
+  const first = writers[b].length ? plan.steps[writers[b][0]] : null;
+  const value = first ? first.writes.find((v) => plan.values[v].buffer === b) : undefined;
+  return value !== undefined ? value : holds[b][0];
+}
+
+// What is chosen: a tick, and perhaps a buffer. Whoever shows it subscribes.
+const chosen = { tick: plan.peak, buffer: null, step: null };
+const listeners = [];
+function choose(change) {
+  if ("tick" in change) chosen.step = null;
+  Object.assign(chosen, change);
+  if (chosen.tick < 0) chosen.tick = 0;
+  if (chosen.tick > END) chosen.tick = END;
+  for (const listener of listeners) listener(change);
+}
+
+// Colours: by what a buffer holds, or by the primitive that writes it first.
+const writerKind = (b) => (writers[b].length ? plan.steps[writers[b][0]].kind : "state");
+const primitives = (() => {
+  const bytes = new Map();
+  for (const b of placed) {
+    const span = plan.buffers[b].ticks[1] - plan.buffers[b].ticks[0];
+    bytes.set(writerKind(b), (bytes.get(writerKind(b)) || 0) + plan.buffers[b].bytes * span);
+  }
+  return [...bytes].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, 7).map((e) => e[0]);
+})();
+const colours = { by: "kind" };
+function colourOf(b) {
+  if (colours.by === "kind") return `--${plan.buffers[b].kind}`;
+  const place = primitives.indexOf(writerKind(b));
+  return `--c${place < 0 ? 7 : place}`;
+}
