@@ -35,7 +35,7 @@ function size(n) {
 }
 const both = (n) => (n < 1024 ? size(n) : `${size(n)} (${whole(n)} bytes)`);
 const percent = (part, all) => (all > 0 ? `${((100 * part) / all).toFixed(part === all ? 0 : 1)} %` : "");
-const ratio = (a, b) => (b > 0 ? (a / b).toFixed(4).replace(/0$/, "") : "1");
+const ratio = (a, b) => (b > 0 ? (a / b).toFixed(4) : "1");
 const plural = (n, one, many) => `${whole(n)} ${n === 1 ? one : many}`;
 
 /** The end of a name, which tells most of it. */
@@ -83,15 +83,17 @@ function lifetime(buffer) {
   return to - from === 1 ? `step ${from} only` : `step ${from} to ${to - 1}`;
 }
 
-/** The tensor that a buffer is mostly about: the first that is written into it. */
+/** The tensor that a buffer is mostly about: the one it is named after, or the first that is written into it. */
 function mainValue(b) {
+  const named = holds[b].find((v) => plan.values[v].name === plan.buffers[b].name);
+  if (named !== undefined) return named;
   const first = writers[b].length ? plan.steps[writers[b][0]] : null;
   const value = first ? first.writes.find((v) => plan.values[v].buffer === b) : undefined;
   return value !== undefined ? value : holds[b][0];
 }
 
 // What is chosen: a tick, and perhaps a buffer. Whoever shows it subscribes.
-const chosen = { tick: plan.peak, buffer: null, step: null };
+const chosen = { tick: plan.peak, buffer: liveAt(plan.peak)[0] ?? null, step: null };
 const listeners = [];
 function choose(change) {
   if ("tick" in change) chosen.step = null;

@@ -10,7 +10,7 @@ function fillSummary() {
   byId("answer").append(
     el("p", { class: "main" }, "A run needs ", el("b", {}, size(t.arena)), " in one arena."),
     el("p", {}, "The most is live at ", el("b", {}, tickName(plan.peak)), step === null ? "" : ` (${plan.steps[step].kind} ${tail(plan.steps[step].name, 60)})`, `: ${both(plan.live[plan.peak])} in ${plural(top.length, "buffer", "buffers")}${top.length > 3 ? `, the three largest make ${percent(lead, plan.live[plan.peak])}` : ""}.`),
-    el("p", { class: "soft" }, `The arena is ${ratio(t.arena, t.bound)} times that${t.optimal ? ", the smallest possible for this order of steps" : ""}. Weights lie apart: ${size(t.weights)}.`),
+    el("p", { class: "soft" }, `The arena is ${t.arena === t.bound ? "exactly that" : `${ratio(t.arena, t.bound)} times that`}${t.optimal ? ", the smallest possible for this order of steps" : ""}. Weights lie apart: ${size(t.weights)}.`),
   );
   const most = Math.max(t.naive, t.arena, t.eager, 1);
   const rows = [

@@ -19,7 +19,7 @@ function layout() {
   const right = 10;
   const deep = Math.min(5, bodies.reduce((most, b) => Math.max(most, b.depth), 0));
   const strip = deep * 9;
-  const curves = { top: 18, height: Math.max(80, Math.round(height * 0.24)) };
+  const curves = { top: 34, height: Math.max(80, Math.round(height * 0.24)) };
   const top = curves.top + curves.height + 26 + strip;
   return { width, height, left, right, plot: width - left - right, curves, strip, top, map: height - top - 40 };
 }
@@ -40,6 +40,11 @@ function decimalStep(span, most) {
   const raw = Math.max(1, span / most);
   const power = 10 ** Math.floor(Math.log10(raw));
   return [1, 2, 5, 10].map((f) => f * power).find((s) => s >= raw);
+}
+/** A power of two in the unit that suits `most`. */
+function round(byte, most) {
+  const unit = Math.min(4, Math.floor(Math.log2(Math.max(1, most)) / 10));
+  return byte === 0 ? "0" : `${Number((byte / 1024 ** unit).toPrecision(4))} ${["bytes", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 const binaryStep = (span, most) => 2 ** Math.ceil(Math.log2(Math.max(1, span / most)));
 
@@ -63,10 +68,11 @@ function draw() {
   const ink = (name) => style.getPropertyValue(name).trim();
   g.font = `12px ${style.fontFamily}`;
   drawAxes(g, ink);
-  inside(g, box.curves.top - 14, box.curves.height + 14, () => drawCurves(g, ink));
+  inside(g, box.curves.top - 4, box.curves.height + 4, () => drawCurves(g, ink));
   inside(g, box.top - box.strip - 4, box.strip + 4, () => drawBodies(g, ink));
   inside(g, box.top, box.map, () => drawBlocks(g, ink));
   drawChosen(g, ink);
+  drawTitles(g, ink);
 }
 
 function inside(g, top, height, paint) {
@@ -94,10 +100,10 @@ function drawAxes(g, ink) {
     for (let byte = Math.ceil(from / step) * step; byte <= to; byte += step) {
       line(box.left, y(byte), box.width - box.right, y(byte), "--grid");
       g.fillStyle = ink("--soft");
-      g.fillText(size(byte).replace(/\.0+ /, " "), box.left - 6, y(byte));
+      g.fillText(round(byte, to), box.left - 6, y(byte));
     }
   };
-  rows(0, highest, 3, curveY);
+  rows(0, highest, 5, curveY);
   rows(sight.y0, sight.y1, 7, yOf);
   const bottom = box.top + box.map;
   const step = decimalStep(sight.x1 - sight.x0, Math.max(3, box.plot / 80));
@@ -113,9 +119,20 @@ function drawAxes(g, ink) {
   line(box.left, bottom, box.width - box.right, bottom, "--soft");
   g.fillStyle = ink("--ink");
   g.fillText("step, in running order", box.left + box.plot / 2, bottom + 30);
+}
+
+/** What the two parts show; drawn over the line of the chosen step. */
+function drawTitles(g, ink) {
   g.textAlign = "left";
-  g.fillText("live at each step", 4, box.curves.top - 10);
-  g.fillText("offset in the arena", 4, box.top - box.strip - 12);
+  g.textBaseline = "middle";
+  const title = (text, y) => {
+    g.fillStyle = ink("--card");
+    g.fillRect(0, y - 8, g.measureText(text).width + 8, 16);
+    g.fillStyle = ink("--ink");
+    g.fillText(text, 4, y);
+  };
+  title("bytes live at each step", 8);
+  title("offset in the arena, bytes", box.top - box.strip - 13);
 }
 
 /** A curve over ticks as a staircase; the higher value where several ticks fall on one pixel. */
@@ -284,7 +301,9 @@ function note(g, ink, tick, text, colour) {
   const width = g.measureText(text).width;
   const right = x + 6 + width < box.left + box.plot;
   g.fillStyle = ink("--card");
-  const y = tick === plan.peak ? 9 : 24;
+  // The note of the peak has a line of its own; the other one stands beside the title of the curves.
+  const y = tick === plan.peak ? 24 : 8;
+  if (y < 20 && x < 150) return;
   g.globalAlpha = 0.85;
   g.fillRect(right ? x + 3 : x - width - 9, y - 7, width + 6, 14);
   g.globalAlpha = 1;

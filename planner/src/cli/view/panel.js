@@ -11,7 +11,7 @@ function facts(...pairs) {
 
 /** The names of some steps, with their numbers. */
 function stepNames(list, most) {
-  const some = list.slice(0, most).map((s) => `${numbers(plan.steps[s])} ${plan.steps[s].kind} ${tail(plan.steps[s].name, 44)}`);
+  const some = list.slice(0, most).map((s) => `${plan.steps[s].kind} ${tail(plan.steps[s].name, 44)} (step ${numbers(plan.steps[s])})`);
   if (list.length > most) some.push(`and ${list.length - most} more`);
   return some.join("; ");
 }
@@ -49,7 +49,7 @@ function liveRow(b, top) {
   const row = el(
     "button",
     { type: "button", class: "row", "data-buffer": b, tabindex: -1, click: () => choose({ buffer: b }), focus: () => choose({ buffer: b }) },
-    el("span", { class: "top" }, el("span", { class: "swatch", style: `background: var(${colourOf(b)})` }), el("span", { class: "name", title: buffer.name }, el("bdi", {}, buffer.name)), el("span", { class: "number" }, size(buffer.bytes))),
+    el("span", { class: "top" }, el("span", { class: "swatch", style: `background: var(${colourOf(b)})` }), el("span", { class: "name", title: buffer.name }, tail(buffer.name, 38)), el("span", { class: "number" }, size(buffer.bytes))),
     el("div", { class: "bottom" }, `${buffer.kind}${main ? `, ${main.tensor}` : ""}, ${lifetime(buffer)}`),
     el("div", { class: "share", style: `background: var(${colourOf(b)}); width: ${(100 * buffer.bytes) / Math.max(top, 1)}%` }),
   );
@@ -109,7 +109,7 @@ function stepRow(s, depth) {
   const row = el(
     "button",
     { type: "button", class: "row", "data-step": s, tabindex: -1, style: `padding-left: ${8 + 16 * depth}px`, click: () => chooseStep(s), focus: () => chooseStep(s) },
-    el("span", { class: "top" }, el("span", { class: "number soft" }, numbers(step)), el("b", {}, step.kind), el("span", { class: "name", title: step.name }, el("bdi", {}, step.name)), el("span", { class: "number" }, size(Math.max(...plan.live.slice(step.ticks[0], step.ticks[1]))))),
+    el("span", { class: "top" }, el("span", { class: "number soft" }, numbers(step)), el("b", {}, step.kind), el("span", { class: "name", title: step.name }, tail(step.name, 34)), el("span", { class: "number" }, size(Math.max(...plan.live.slice(step.ticks[0], step.ticks[1]))))),
     el("div", { class: "bottom", title: text }, step.note ? `${step.note}; ${text}` : text),
   );
   return el("li", { "data-step": s }, row);

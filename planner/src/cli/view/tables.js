@@ -100,7 +100,7 @@ function fillTables() {
     totalsTable(),
     portsTable(),
     table("Checked when a run begins", "A run that breaks one of these is refused before anything is touched.", [column("must hold"), column("why")], guards),
-    table("Profiles", "Each is a plan for a part of the ranges.", [column("ranges"), column("arena, bytes", "number"), column("bound, bytes", "number")], profiles),
+    table("Profiles", profiles.length === 1 ? "One plan serves the whole of the ranges." : "Each is a plan for a part of the ranges.", [column("ranges"), column("arena, bytes", "number"), column("bound, bytes", "number")], profiles),
     refusalsTable(),
   ];
   byId("tables").append(...parts.filter(Boolean));
