@@ -170,3 +170,24 @@ fn a_problem_is_packed() {
     let (code, _, err) = planner(["pack", &path, "--capacity", "11"]);
     assert!(code == 1 && err.contains("above the capacity 11"), "{err}");
 }
+
+#[test]
+fn the_page_of_a_model_is_written_once_and_again_the_same() {
+    let (model, folder) = (magika(), scratch("view"));
+    let pages: Vec<PathBuf> = ["a.html", "b.html"].iter().map(|name| folder.join(name)).collect();
+    for page in &pages {
+        let (code, out, err) = planner(with_dim(&["view", &model, "-o", &page.to_string_lossy()]));
+        assert_eq!((code, &*err), (0, ""));
+        assert!(out.contains(".html: "), "{out}");
+    }
+    let [a, b] = [0, 1].map(|i| fs::read_to_string(&pages[i]).unwrap());
+    assert_eq!(a, b);
+    assert!(a.contains("<title>magika: memory plan</title>"));
+    // The plan that `emit` leaves makes the same page.
+    let emitted = folder.to_string_lossy().into_owned();
+    assert_eq!(planner(with_dim(&["emit", &model, "-o", &emitted])).0, 0);
+    let (plan, page) = (folder.join("magika.plan.ron"), folder.join("c.html"));
+    let (code, _, err) = planner(["view", &plan.to_string_lossy(), "-o", &page.to_string_lossy()]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(fs::read_to_string(page).unwrap(), a);
+}

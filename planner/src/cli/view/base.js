@@ -3,6 +3,11 @@
 const plan = JSON.parse(document.getElementById("plan").textContent);
 const END = plan.ticks.length;
 const KINDS = ["activation", "output", "workspace", "state"];
+const BODIES = {
+  then: { name: "if true", colour: "--c2" },
+  else: { name: "if false", colour: "--c1" },
+  body: { name: "each turn", colour: "--c4" },
+};
 
 /** An element. Text is never read as markup. */
 function el(tag, attributes, ...children) {
@@ -78,7 +83,7 @@ function numbers(step) {
 }
 function lifetime(buffer) {
   const [from, to] = buffer.ticks;
-  if (from === 0 && to > END) return "the whole run, and to the next";
+  if (buffer.kind === "state") return "the whole run, and to the next";
   if (to > END) return `step ${from} to the end of the run`;
   return to - from === 1 ? `step ${from} only` : `step ${from} to ${to - 1}`;
 }
@@ -91,6 +96,9 @@ function mainValue(b) {
   const value = first ? first.writes.find((v) => plan.values[v].buffer === b) : undefined;
   return value !== undefined ? value : holds[b][0];
 }
+
+/** The name of a buffer where its colour, or a word beside it, says that it is a workspace. */
+const nameOf = (b) => (plan.buffers[b].kind === "workspace" ? plan.buffers[b].name.replace(/ \(workspace\)$/, "") : plan.buffers[b].name);
 
 // What is chosen: a tick, and perhaps a buffer. Whoever shows it subscribes.
 const chosen = { tick: plan.peak, buffer: liveAt(plan.peak)[0] ?? null, step: null };

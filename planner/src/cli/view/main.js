@@ -10,7 +10,7 @@ function fillSummary() {
   byId("answer").append(
     el("p", { class: "main" }, "A run needs ", el("b", {}, size(t.arena)), " in one arena."),
     el("p", {}, "The most is live at ", el("b", {}, tickName(plan.peak)), step === null ? "" : ` (${plan.steps[step].kind} ${tail(plan.steps[step].name, 60)})`, `: ${both(plan.live[plan.peak])} in ${plural(top.length, "buffer", "buffers")}${top.length > 3 ? `, the three largest make ${percent(lead, plan.live[plan.peak])}` : ""}.`),
-    el("p", { class: "soft" }, `The arena is ${t.arena === t.bound ? "exactly that" : `${ratio(t.arena, t.bound)} times that`}${t.optimal ? ", the smallest possible for this order of steps" : ""}. Weights lie apart: ${size(t.weights)}.`),
+    el("p", { class: "soft" }, `The arena is ${t.arena === t.bound ? "exactly that" : `${ratio(t.arena, t.bound)} times that`}${t.optimal ? ", the smallest possible for this order of steps" : ""}.${t.weights > 0 ? ` Weights lie apart: ${size(t.weights)}.` : " There are no weights."}`),
   );
   const most = Math.max(t.naive, t.arena, t.eager, 1);
   const rows = [
@@ -40,7 +40,10 @@ function fillLegend() {
   if (plan.eager) items.push(line("--eager", "dashed", "eager executor, largest extents"));
   if (plan.least) items.push(line("--least", "dotted", "eager executor, smallest extents"));
   items.push(line("--ink", "", `arena ${size(plan.totals.arena)}`), line("--mark", "dashed", `bound ${size(plan.totals.bound)}`));
-  if (bodies.length) items.push(el("li", {}, "bars between: bodies of If and Loop; the branches of an If are drawn one after the other, one of them runs"));
+  for (const [body, { name, colour }] of Object.entries(BODIES)) {
+    if (bodies.some((b) => b.body === body)) items.push(el("li", {}, swatch(colour), `strip: ${name}`));
+  }
+  if (bodies.some((b) => b.body === "else")) items.push(el("li", {}, "the branches of an If are drawn one after the other; one of them runs"));
   items.push(el("li", {}, "outlined: what the chosen step reads (thin) and writes (thick)"));
   byId("legend").replaceChildren(...items);
 }

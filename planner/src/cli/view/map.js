@@ -25,9 +25,7 @@ function layout() {
 }
 
 /** Bodies of branches and loops, for the strip between curves and map. */
-const bodies = plan.rows
-  .filter((row) => row.step === undefined && row.ticks)
-  .map((row) => ({ ...row, label: `${{ then: "if true", else: "if false", body: "each turn" }[row.body]}: ${plan.steps[row.of].name}` }));
+const bodies = plan.rows.filter((row) => row.step === undefined && row.ticks);
 
 const xOf = (tick) => box.left + ((tick - sight.x0) / (sight.x1 - sight.x0)) * box.plot;
 const yOf = (byte) => box.top + box.map - ((byte - sight.y0) / (sight.y1 - sight.y0)) * box.map;
@@ -191,7 +189,7 @@ function drawBodies(g, ink) {
   for (const body of bodies) {
     const [x0, x1] = [xOf(body.ticks[0]), xOf(body.ticks[1])];
     const y = box.top - box.strip - 3 + 9 * (Math.min(body.depth, 5) - 1);
-    g.fillStyle = ink(body.body === "else" ? "--c1" : body.body === "then" ? "--c2" : "--c4");
+    g.fillStyle = ink(BODIES[body.body].colour);
     g.fillRect(x0, y, Math.max(1, x1 - x0 - 1), 7);
   }
 }
@@ -231,14 +229,14 @@ function drawBlocks(g, ink) {
 
 const widths = new Map();
 function label(g, b, r, colour) {
-  const x = Math.max(r.x, box.left) + 4;
+  const x = Math.max(r.x, box.left) + 6;
   const room = Math.min(r.x + r.w, box.left + box.plot) - x - 5;
-  const top = Math.max(r.y, box.top) + 2;
+  const top = Math.max(r.y, box.top) + (r.h > 34 ? 5 : 2);
   const high = Math.min(r.y + r.h, box.top + box.map) - top;
   if (room < 36 || high < 12) return;
   if (!widths.has("0")) widths.set("0", g.measureText("mm0e_/nn").width / 8);
   const fits = Math.floor(room / widths.get("0"));
-  const name = tail(plan.buffers[b].name, fits);
+  const name = tail(nameOf(b), fits);
   const bytes = size(plan.buffers[b].bytes);
   g.fillStyle = colour;
   if (high > 28) {
@@ -303,14 +301,15 @@ function note(g, ink, tick, text, colour) {
   g.fillStyle = ink("--card");
   // The note of the peak has a line of its own; the other one stands beside the title of the curves.
   const y = tick === plan.peak ? 24 : 8;
-  if (y < 20 && x < 150) return;
+  const free = y > 20 ? 0 : g.measureText("bytes live at each step").width + 16;
   g.globalAlpha = 0.85;
-  g.fillRect(right ? x + 3 : x - width - 9, y - 7, width + 6, 14);
+  const from = Math.max(free, right ? x + 6 : x - width - 6);
+  g.fillRect(from - 3, y - 7, width + 6, 14);
   g.globalAlpha = 1;
   g.fillStyle = ink(colour);
   g.textBaseline = "middle";
-  g.textAlign = right ? "left" : "right";
-  g.fillText(text, right ? x + 6 : x - 6, y);
+  g.textAlign = "left";
+  g.fillText(text, from, y);
 }
 
 // What is in sight, and where the pointer is.

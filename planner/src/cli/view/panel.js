@@ -9,9 +9,17 @@ function facts(...pairs) {
   return list;
 }
 
+/** Some names, each on a line of its own, and how many more there are. */
+function lines(list, most, line) {
+  const shown = list.slice(0, most).map((item) => el("div", {}, line(item)));
+  if (list.length > most) shown.push(el("div", { class: "soft" }, `and ${list.length - most} more`));
+  return shown;
+}
+const stepLine = (s) => `${plan.steps[s].kind} ${tail(plan.steps[s].name, 44)} (step ${numbers(plan.steps[s])})`;
+
 /** The names of some steps, with their numbers. */
 function stepNames(list, most) {
-  const some = list.slice(0, most).map((s) => `${plan.steps[s].kind} ${tail(plan.steps[s].name, 44)} (step ${numbers(plan.steps[s])})`);
+  const some = list.slice(0, most).map(stepLine);
   if (list.length > most) some.push(`and ${list.length - most} more`);
   return some.join("; ");
 }
@@ -23,8 +31,7 @@ function bufferFacts(b, short) {
   const main = plan.values[mainValue(b)];
   const others = tensors.filter((t) => t !== main);
   const most = short ? 2 : 8;
-  const also = others.slice(0, most).map((t) => `${tail(t.name, 40)} ${t.tensor}${t.strided ? ", strided" : ""}`);
-  if (others.length > most) also.push(`and ${others.length - most} more`);
+  const nobody = buffer.kind === "output" ? "the caller" : "no step";
   return el(
     "div",
     {},
@@ -35,10 +42,10 @@ function bufferFacts(b, short) {
       ["Formula", short ? null : buffer.formula],
       ["Offset", `${whole(buffer.offset)} in the arena`],
       ["Live", lifetime(buffer)],
-      ["Written by", stepNames(writers[b], short ? 1 : 4)],
-      ["Read by", stepNames(readers[b], short ? 2 : 8) || (buffer.kind === "output" ? "the caller" : "no step")],
-      ["Also holds", also.join("; ")],
-      ["Pinned by", buffer.pinned.slice(0, most).map((v) => tail(plan.values[v].name, 44)).join("; ")],
+      ["Written by", ...lines(writers[b], short ? 1 : 4, stepLine)],
+      ["Read by", ...(readers[b].length ? lines(readers[b], most, stepLine) : [nobody])],
+      ["Also holds", ...lines(others, most, (t) => `${tail(t.name, 40)} ${t.tensor}${t.strided ? ", strided" : ""}`)],
+      ["Pinned by", ...lines(buffer.pinned, most, (v) => tail(plan.values[v].name, 44))],
     ),
   );
 }
@@ -49,7 +56,7 @@ function liveRow(b, top) {
   const row = el(
     "button",
     { type: "button", class: "row", "data-buffer": b, tabindex: -1, click: () => choose({ buffer: b }), focus: () => choose({ buffer: b }) },
-    el("span", { class: "top" }, el("span", { class: "swatch", style: `background: var(${colourOf(b)})` }), el("span", { class: "name", title: buffer.name }, tail(buffer.name, 38)), el("span", { class: "number" }, size(buffer.bytes))),
+    el("span", { class: "top" }, el("span", { class: "swatch", style: `background: var(${colourOf(b)})` }), el("span", { class: "name", title: buffer.name }, tail(nameOf(b), 32)), el("span", { class: "number" }, size(buffer.bytes))),
     el("div", { class: "bottom" }, `${buffer.kind}${main ? `, ${main.tensor}` : ""}, ${lifetime(buffer)}`),
     el("div", { class: "share", style: `background: var(${colourOf(b)}); width: ${(100 * buffer.bytes) / Math.max(top, 1)}%` }),
   );
@@ -109,7 +116,7 @@ function stepRow(s, depth) {
   const row = el(
     "button",
     { type: "button", class: "row", "data-step": s, tabindex: -1, style: `padding-left: ${8 + 16 * depth}px`, click: () => chooseStep(s), focus: () => chooseStep(s) },
-    el("span", { class: "top" }, el("span", { class: "number soft" }, numbers(step)), el("b", {}, step.kind), el("span", { class: "name", title: step.name }, tail(step.name, 34)), el("span", { class: "number" }, size(Math.max(...plan.live.slice(step.ticks[0], step.ticks[1]))))),
+    el("span", { class: "top" }, el("span", { class: "number soft" }, numbers(step)), el("b", {}, step.kind), el("span", { class: "name", title: step.name }, tail(step.name, 28)), el("span", { class: "number" }, size(Math.max(...plan.live.slice(step.ticks[0], step.ticks[1]))))),
     el("div", { class: "bottom", title: text }, step.note ? `${step.note}; ${text}` : text),
   );
   return el("li", { "data-step": s }, row);
@@ -121,11 +128,10 @@ function chooseStep(s) {
 
 const stepItems = new Map();
 function fillSteps() {
-  const words = { then: "if true", else: "if false", body: "each turn" };
   const items = plan.rows.map((row) => {
     if (row.step === undefined) {
-      const span = row.ticks ? `, steps ${row.ticks[0]} to ${row.ticks[1] - 1}` : ", no steps";
-      return el("li", {}, el("div", { class: "heading", style: `padding-left: ${8 + 16 * row.depth - 8}px` }, `${words[row.body]}${span}`));
+      const span = row.ticks ? `, step ${numbers(row)}` : ", no steps";
+      return el("li", {}, el("div", { class: "heading", style: `padding-left: ${8 + 16 * row.depth - 8}px` }, `${BODIES[row.body].name}${span}`));
     }
     const item = stepRow(row.step, row.depth);
     stepItems.set(row.step, item);
