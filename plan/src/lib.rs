@@ -12,6 +12,7 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+mod checksum;
 mod dtype;
 mod list;
 pub mod prim;
@@ -26,6 +27,7 @@ mod model;
 #[cfg(feature = "text")]
 mod text;
 
+pub use checksum::Checksum;
 pub use dtype::DType;
 pub use list::{Filler, List};
 pub use prim::MapExtents;

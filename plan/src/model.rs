@@ -45,6 +45,8 @@ pub struct Plan {
     pub weight_bytes: u64,
     /// SHA-256 of the weights file, in hexadecimal.
     pub weight_digest: String,
+    /// The [`Checksum`](crate::Checksum) of the weights file: what loading compares.
+    pub weight_check: u64,
     /// What is known about the memory plan.
     pub certificate: Certificate,
 }

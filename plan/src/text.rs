@@ -1,10 +1,14 @@
-//! The plan's text form: RON with a format version.
+//! The plan's text form: RON with a format version, below a line that holds its digest.
 
 use crate::Plan;
-use alloc::string::String;
+use alloc::{format, string::String};
+use core::fmt::Write;
+use sha2::{Digest, Sha256};
 
 /// The version of the text form that this build reads and writes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// What stands before the digest in the first line: a comment in RON.
+const HEAD: &str = "// SHA-256 of all below: ";
 
 #[derive(serde::Serialize)]
 struct FileRef<'a> {
@@ -37,6 +41,9 @@ pub enum TextError {
         /// The version found.
         found: u32,
     },
+    /// It is not what was written, or nothing tells.
+    #[error("the plan was changed after it was written: {0}: emit it again")]
+    Changed(String),
     /// It could not be written.
     #[error("the plan cannot be written as text: {0}")]
     Write(String),
@@ -48,6 +55,19 @@ impl Plan {
     /// # Errors
     /// When the plan holds what RON cannot express.
     pub fn to_text(&self) -> Result<String, TextError> {
+        let body = self.body()?;
+        Ok(format!("{HEAD}{}\n{body}", digest(&body)))
+    }
+
+    /// The plan's identity: the SHA-256 of its text form below the first line, which holds it too.
+    ///
+    /// # Errors
+    /// As [`Plan::to_text`].
+    pub fn hash(&self) -> Result<String, TextError> {
+        self.body().map(|body| digest(&body))
+    }
+
+    fn body(&self) -> Result<String, TextError> {
         let config =
             ron::ser::PrettyConfig::new().new_line("\n").depth_limit(4).struct_names(false).compact_arrays(true);
         ron::ser::to_string_pretty(&FileRef { format: FORMAT, plan: self }, config)
@@ -55,19 +75,42 @@ impl Plan {
                 text.push('\n');
                 text
             })
-            .map_err(|e| TextError::Write(alloc::format!("{e}")))
+            .map_err(|e| TextError::Write(format!("{e}")))
     }
 
     /// The plan that [`Plan::to_text`] wrote.
     ///
     /// # Errors
-    /// When the text is malformed or of another format version.
+    /// When the text is malformed, of another format version, or not as it was written.
     pub fn from_text(text: &str) -> Result<Plan, TextError> {
-        let malformed = |e: ron::error::SpannedError| TextError::Malformed(alloc::format!("{e}"));
-        let version: Version = ron::from_str(text).map_err(malformed)?;
+        let malformed = |e: ron::error::SpannedError| TextError::Malformed(format!("{e}"));
+        let head = text.split_once('\n').and_then(|(first, body)| Some((first.strip_prefix(HEAD)?, body)));
+        let Some((written, body)) = head else {
+            // Plans of older versions have no digest: they are told by their format.
+            let version: Version = ron::from_str(text).map_err(malformed)?;
+            return Err(match version.format {
+                FORMAT => TextError::Changed(String::from("its first line holds no digest")),
+                found => TextError::Format { found },
+            });
+        };
+        let found = digest(body);
+        if found != written {
+            return Err(TextError::Changed(format!("its SHA-256 is {found}, its first line says {written}")));
+        }
+        let version: Version = ron::from_str(body).map_err(malformed)?;
         if version.format != FORMAT {
             return Err(TextError::Format { found: version.format });
         }
-        ron::from_str::<File>(text).map(|file| file.plan).map_err(malformed)
+        ron::from_str::<File>(body).map(|file| file.plan).map_err(malformed)
     }
+}
+
+/// The SHA-256 of a text, in hexadecimal.
+fn digest(text: &str) -> String {
+    let mut hash = String::with_capacity(64);
+    for byte in Sha256::digest(text) {
+        // Writing to a string cannot fail.
+        let _ = write!(hash, "{byte:02x}");
+    }
+    hash
 }

@@ -126,6 +126,7 @@ mod tests {
         }
     }
 
+    /// Row E2.
     #[test]
     fn no_fallback_in_silence() {
         let far = DeviceRequest::Cuda(4_000_000);

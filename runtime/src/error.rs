@@ -55,13 +55,13 @@ pub enum ErrorKind {
     },
     /// A step failed. States are as they were before the run, where the plan commits them by its last steps.
     Fault {
-        /// The step's index in its block.
+        /// The step's index, counted through all blocks of the plan.
         step: usize,
         /// The node that the step comes from.
         name: Name,
         /// The primitive.
         primitive: &'static str,
-        /// The plan's hash, or its name where it is interpreted.
+        /// The plan's hash.
         plan: Name,
         /// What happened.
         fault: Fault,
@@ -77,6 +77,13 @@ pub enum ErrorKind {
     Weights {
         /// What is wrong.
         what: Name,
+    },
+    /// A file that cannot be read.
+    File {
+        /// The file.
+        path: Name,
+        /// Why.
+        reason: Name,
     },
     /// The caller's arena is too small or misaligned.
     Arena {
@@ -215,6 +222,11 @@ impl Error {
         Error::new(ErrorKind::Weights { what: what.into() })
     }
 
+    /// A file that cannot be read.
+    pub fn file(path: impl Into<Name>, reason: impl Into<Name>) -> Error {
+        Error::new(ErrorKind::File { path: path.into(), reason: reason.into() })
+    }
+
     /// Memory that could not be had.
     pub const fn out_of_memory(bytes: usize) -> Error {
         Error::new(ErrorKind::OutOfMemory { bytes })
@@ -249,8 +261,11 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Guard { what, left, relation, right } => {
                 write!(
                     f,
-                    "the sizes of the inputs do not fit together: {what}: {left} {relation} {right} does not hold"
+                    "the sizes of the inputs do not fit together: {what}: {left} {relation} {right} does not hold: give other sizes"
                 )
+            }
+            ErrorKind::Tensor { name, problem: problem @ TensorProblem::Count { .. } } => {
+                write!(f, "model `{name}`: {problem}")
             }
             ErrorKind::Tensor { name, problem } => write!(f, "tensor `{name}`: {problem}"),
             ErrorKind::Fault { step, name, primitive, plan, fault } => {
@@ -262,20 +277,28 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Weights { what } => {
                 write!(f, "the weights do not belong to this plan: {what}: emit both again, together")
             }
+            ErrorKind::File { path, reason } => {
+                write!(f, "{path} cannot be read: {reason}: the weights that were emitted with this code belong there")
+            }
             ErrorKind::Arena { needed, given, align, aligned } => {
                 write!(f, "the arena needs {needed} bytes aligned to {align}, given are {given} bytes")?;
                 if *aligned { Ok(()) } else { f.write_str(" at an address that is not aligned") }
             }
-            ErrorKind::OutOfMemory { bytes } => write!(f, "out of memory: {bytes} bytes could not be had"),
+            ErrorKind::OutOfMemory { bytes } => {
+                write!(f, "out of memory: {bytes} bytes could not be had: free some, or plan again for smaller sizes")
+            }
             ErrorKind::Device { requested, reason } => {
                 write!(
                     f,
                     "device {requested} is not available: {reason}: ask for another device, or allow the fallback to cpu"
                 )
             }
-            ErrorKind::Plan { what } => write!(f, "the plan contradicts itself: {what}"),
+            ErrorKind::Plan { what } => write!(f, "the plan contradicts itself: {what}: emit it again"),
             ErrorKind::Budget { owner, bytes, left } => {
-                write!(f, "{owner} claims {bytes} bytes, but only {left} are left in the budget")
+                write!(
+                    f,
+                    "{owner} claims {bytes} bytes, but only {left} are left in the budget: free what others hold, or raise it"
+                )
             }
         }
     }

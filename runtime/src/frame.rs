@@ -8,7 +8,7 @@ use core::{marker::PhantomData, ptr::NonNull};
 use kernels::{Call, Dst, Fault, Isa, Src};
 use plan::Traits;
 
-/// A step's scratch memory in the arena.
+/// A range of the arena: a step's scratch memory, or a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Scratch {
     /// Bytes from the start of the arena.
@@ -32,8 +32,13 @@ impl Scratch {
     /// In a constant (so at compile time) when it does not.
     #[must_use]
     pub const fn within(self, bytes: usize) -> Scratch {
-        assert!(self.offset <= bytes && self.len <= bytes - self.offset, "a workspace lies outside the arena");
+        assert!(self.offset <= bytes && self.len <= bytes - self.offset, "a workspace or state lies outside the arena");
         self
+    }
+
+    /// Sets the range to zero.
+    pub fn clear(self, arena: &mut crate::Arena<'_>) {
+        arena.clear(self.offset, self.len);
     }
 }
 

@@ -92,6 +92,7 @@ impl Drop for Claim {
 mod tests {
     use super::*;
 
+    /// Row H3.
     #[test]
     fn the_second_of_two_that_do_not_fit_is_refused() {
         let ledger = Ledger::new(1000);

@@ -122,13 +122,14 @@ impl Operand {
         Ok(Operand { space, offset, dtype, shape, low, high })
     }
 
-    /// The same operand, after checking that it lies within the first `bytes` of its space. For constants.
+    /// The same operand, after checking that it lies within the first `bytes` of its space, aligned. For constants.
     ///
     /// # Panics
     /// In a constant (so at compile time) when it does not.
     #[must_use]
     pub const fn within(self, bytes: usize) -> Operand {
         assert!(self.fits(0, bytes), "a tensor lies outside its memory");
+        assert!(self.offset.is_multiple_of(self.dtype.align()), "a tensor is not aligned for its elements");
         self
     }
 

@@ -1,7 +1,9 @@
-//! Weights: embedded in the binary, or mapped from a file. Nothing is done to them at start-up.
+//! Weights: embedded in the binary, or mapped from a file. Nothing is done to them at start-up but for reading them once, to
+//! see that they are the plan's.
 
-#[cfg(feature = "std")]
 use crate::Error;
+use core::sync::atomic::{AtomicBool, Ordering};
+use plan::Checksum;
 
 /// Gives embedded bytes the alignment that kernels like.
 #[repr(C, align(64))]
@@ -28,6 +30,42 @@ impl AsRef<[u8]> for Weights {
             #[cfg(feature = "alloc")]
             Weights::Owned(bytes) => bytes,
         }
+    }
+}
+
+/// Whether these are the weights of a plan, by its checksum of them.
+///
+/// # Errors
+/// When they are not.
+pub fn verify(weights: &[u8], check: u64) -> Result<(), Error> {
+    if Checksum::of(weights) == check {
+        Ok(())
+    } else {
+        Err(Error::weights("their checksum is another than the plan's"))
+    }
+}
+
+/// Remembers that weights in the binary have been looked at, so that it is done once in a process.
+pub struct Verified(AtomicBool);
+
+impl Verified {
+    /// Nothing has been looked at yet.
+    #[allow(clippy::new_without_default, reason = "for statics of generated code")]
+    pub const fn new() -> Verified {
+        Verified(AtomicBool::new(false))
+    }
+
+    /// As [`verify`], the first time.
+    ///
+    /// # Errors
+    /// When they are not the plan's.
+    pub fn check(&self, weights: &[u8], check: u64) -> Result<(), Error> {
+        // Two threads that come at the same time both look, which does no harm.
+        if !self.0.load(Ordering::Relaxed) {
+            verify(weights, check)?;
+            self.0.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
 
@@ -59,7 +97,7 @@ impl Weights {
     /// When it cannot be read, or has another length.
     pub fn open_unverified(path: &std::path::Path, bytes: usize) -> Result<Weights, Error> {
         let file = path.display();
-        let unreadable = |e: std::io::Error| Error::weights(std::format!("{file} cannot be read: {e}"));
+        let unreadable = |e: std::io::Error| Error::file(std::format!("{file}"), std::format!("{e}"));
         let handle = std::fs::File::open(path).map_err(unreadable)?;
         let found = handle.metadata().map_err(unreadable)?.len();
         if found != bytes as u64 {
@@ -92,6 +130,18 @@ pub fn hex_digest(bytes: &[u8]) -> std::string::String {
 mod tests {
     use super::*;
 
+    /// Row M3.
+    #[test]
+    fn embedded_weights_are_looked_at_until_they_are_right() {
+        let (right, wrong) = ([1u8, 2, 3], [1u8, 2, 2]);
+        let (check, seen) = (Checksum::of(&right), Verified::new());
+        let text = seen.check(&wrong, check).unwrap_err().to_string();
+        assert!(text.contains("checksum") && text.contains("emit both again"), "{text}");
+        assert!(seen.check(&wrong, check).is_err());
+        seen.check(&right, check).unwrap();
+    }
+
+    /// Row M3.
     #[test]
     fn a_flipped_byte_is_refused() {
         let path = std::env::temp_dir().join(format!("flightplan-weights-{}", std::process::id()));

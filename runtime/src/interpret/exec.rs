@@ -7,7 +7,7 @@ use super::{
     tensor::{InputTensor, Inputs, OutputTensor, align_inputs, gather, scatter},
 };
 use crate::{AlignedBytes, Error, Fault, Frame, Operand, Scratch, Space, TensorProblem};
-use alloc::{borrow::ToOwned, boxed::Box, format, string::String, vec::Vec};
+use alloc::{borrow::ToOwned, boxed::Box, format, vec::Vec};
 use kernels::Isa;
 use plan::{Action, BlockId, Class, ExprId, Plan, Relation, Step, Symbol, SymbolId, SymbolKind, ValueId};
 
@@ -23,7 +23,8 @@ pub struct Interpreter {
     weights: Box<dyn AsRef<[u8]> + Send>,
     mode: Mode,
     isa: Isa,
-    name: String,
+    /// The number of the first step of each block, counted through all blocks: how messages number steps.
+    first_steps: Vec<usize>,
     arena: AlignedBytes,
     state: RunState,
 }
@@ -53,6 +54,7 @@ impl Interpreter {
         if found as u64 != plan.weight_bytes {
             return Err(Error::weights(format!("{found} bytes where the plan has {}", plan.weight_bytes)));
         }
+        crate::verify(weights.as_ref(), plan.weight_check)?;
         let weights: Box<dyn AsRef<[u8]> + Send> = if weights.as_ref().as_ptr().addr().is_multiple_of(64) {
             Box::new(weights)
         } else {
@@ -73,9 +75,14 @@ impl Interpreter {
         };
         let arena = AlignedBytes::zeroed(bytes)?;
         let operands = alloc::vec![None; plan.values.len()];
-        let name = plan.name.clone();
+        let mut first_steps = Vec::with_capacity(plan.blocks.len());
+        let mut count = 0usize;
+        for block in &plan.blocks {
+            first_steps.push(count);
+            count = count.saturating_add(block.steps.len());
+        }
         let state = RunState { numbers, layout, operands };
-        Ok(Interpreter { plan, weights, mode, isa: Isa::detect(), name, arena, state })
+        Ok(Interpreter { plan, weights, mode, isa: Isa::detect(), first_steps, arena, state })
     }
 
     /// Uses this instruction set from now on.
@@ -120,7 +127,8 @@ impl Interpreter {
         let copies = align_inputs(inputs)?;
         let inputs = Inputs::new(inputs, &copies);
         let frame = Frame::new(&mut self.arena, (*self.weights).as_ref(), &inputs.slices, self.isa);
-        let mut machine = Machine { plan: &self.plan, state: &mut self.state, frame, model: &self.name, observer };
+        let first_steps = &self.first_steps;
+        let mut machine = Machine { plan: &self.plan, state: &mut self.state, frame, first_steps, observer };
         machine.block(BlockId(0), 0)
     }
 
@@ -292,7 +300,7 @@ struct Machine<'r> {
     plan: &'r Plan,
     state: &'r mut RunState,
     frame: Frame<'r>,
-    model: &'r str,
+    first_steps: &'r [usize],
     observer: &'r mut dyn FnMut(BlockId, usize),
 }
 
@@ -303,16 +311,21 @@ impl<'r> Machine<'r> {
             return Err(Error::plan("blocks nest too deeply"));
         }
         let steps = plan.blocks.get(block.index()).ok_or_else(|| Error::plan("a block is missing"))?;
+        let first = self.first_steps.get(block.index()).copied().unwrap_or(0);
         for (i, step) in steps.steps.iter().enumerate() {
             (self.observer)(block, i);
-            self.step(step, i, depth)?;
+            self.step(step, first.saturating_add(i), depth)?;
         }
         Ok(())
     }
 
     fn step(&mut self, step: &'r Step, index: usize, depth: usize) -> Result<(), Error> {
-        let model = self.model;
-        let fail = |primitive, fault| Error::step(index, step.name.clone(), primitive, model.to_owned(), fault);
+        let plan = self.plan;
+        // Only a message needs the hash. A plan without one has no text either, so its name has to do.
+        let fail = |primitive, fault| {
+            let hash = plan.hash().unwrap_or_else(|_| plan.name.clone());
+            Error::step(index, step.name.clone(), primitive, hash, fault)
+        };
         match &step.action {
             Action::Run { prim, reads, writes, workspace, defines } => self
                 .primitive(prim, reads, writes, *workspace, defines)
