@@ -19,10 +19,12 @@ mod steps;
 mod weights;
 
 use plan::Plan;
-use std::fmt::Write;
 
 pub use names::snake_case;
 pub use weights::write_weights;
+
+/// Weights of more bytes than this are left in a file, unless the user asks for something else.
+pub const EMBED_LIMIT: u64 = 512 << 20;
 
 /// Where generated code finds its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -59,20 +61,6 @@ impl Error {
     pub(crate) fn missing(what: &str, id: impl std::fmt::Debug) -> Error {
         Error::Plan(format!("{what} {id:?} does not exist"))
     }
-}
-
-/// The plan's hash: the SHA-256 of its text form, in hexadecimal.
-///
-/// # Errors
-/// When the plan has no text form.
-pub fn plan_hash(plan: &Plan) -> Result<String, Error> {
-    use sha2::Digest;
-    let mut hash = String::with_capacity(64);
-    for byte in sha2::Sha256::digest(plan.to_text()?) {
-        // Writing to a string cannot fail.
-        let _ = write!(hash, "{byte:02x}");
-    }
-    Ok(hash)
 }
 
 /// The identifiers of tensors at the border with these names in the model, in the order of the plan.

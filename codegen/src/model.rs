@@ -7,7 +7,6 @@ use crate::{
     layout::Lines,
     names::{Namer, quoted},
     operands::{Operands, buffer, rust_type, value, value_exprs},
-    plan_hash,
     steps::{self, Context, Steps},
 };
 use plan::{Class, ExprId, Plan, SymbolId, SymbolKind, ValueId};
@@ -36,7 +35,7 @@ fn fields<'a>(ports: impl Iterator<Item = (&'a str, ValueId)>) -> Vec<Port> {
 
 impl<'p> Generator<'p> {
     pub(crate) fn new(plan: &'p Plan, options: &'p Options) -> Result<Generator<'p>, Error> {
-        let hash = plan_hash(plan)?;
+        let hash = plan.hash()?;
         let blocks = steps::reachable(plan)?;
         let inputs = fields(plan.inputs.iter().map(|p| (&*p.name, p.value)));
         let outputs = fields(plan.outputs.iter().map(|p| (&*p.name, p.value)));
@@ -71,7 +70,7 @@ impl<'p> Generator<'p> {
         if self.exprs.is_dynamic() {
             self.exprs.emit(&mut code);
         }
-        operands.emit(self.plan, &self.exprs, &mut code)?;
+        operands.emit(&mut code);
         steps.emit(&mut code);
         let (model, code) = (model.finish(), code.finish());
 
@@ -128,6 +127,7 @@ impl<'p> Generator<'p> {
             ("The alignment of the arena.", format!("ARENA_ALIGN: usize = {align}")),
             ("Bytes of the weights.", format!("WEIGHT_BYTES: usize = {}", plan.weight_bytes)),
             ("The SHA-256 of the weights.", format!("WEIGHT_DIGEST: &str = {}", quoted(&plan.weight_digest))),
+            ("The checksum of the weights.", format!("WEIGHT_CHECK: u64 = {:#018x}", plan.weight_check)),
             ("The SHA-256 of the plan.", format!("PLAN_HASH: &str = {}", quoted(&self.hash))),
         ] {
             out.line(&format!("/// {doc}"));
@@ -140,6 +140,7 @@ impl<'p> Generator<'p> {
             out.line(&format!(
                 "static WEIGHTS: rt::Aligned<[u8; WEIGHT_BYTES]> = rt::Aligned(*include_bytes!({file}));"
             ));
+            out.line("static VERIFIED: rt::Verified = rt::Verified::new();");
             out.line("");
         }
     }
@@ -221,8 +222,15 @@ impl<'p> Generator<'p> {
         );
         out.line("///");
         out.line("/// # Errors");
-        out.line("/// When the memory is too small or misaligned.");
+        out.line(if binary {
+            "/// When the memory is too small or misaligned, or the embedded weights are not the plan's."
+        } else {
+            "/// When the memory is too small or misaligned."
+        });
         out.open(&format!("pub fn with_arena({extra}memory: &'a mut [u8]) -> Result<Self, rt::Error> {{"));
+        if binary {
+            out.line("VERIFIED.check(&WEIGHTS.0, WEIGHT_CHECK)?;");
+        }
         out.line(&self.construct("rt::Arena::borrowed(memory, ARENA_BYTES, ARENA_ALIGN)?", "weights"));
         out.close("}");
         out.line("");
@@ -266,8 +274,9 @@ impl<'p> Generator<'p> {
             out.line("/// A model in memory of its own, all of which is taken here. States are zero.");
             out.line("///");
             out.line("/// # Errors");
-            out.line("/// When the memory cannot be had.");
+            out.line("/// When the memory cannot be had, or the embedded weights are not the plan's.");
             out.open("pub fn new() -> Result<Self, rt::Error> {");
+            out.line("VERIFIED.check(&WEIGHTS.0, WEIGHT_CHECK)?;");
             out.line(&self.construct("rt::Arena::owned(ARENA_BYTES)?", "weights"));
             out.close("}");
             out.close("}");
@@ -451,7 +460,9 @@ impl<'p> Generator<'p> {
         }
         out.open("pub fn reset(&mut self) {");
         for (offset, bytes) in kept {
-            out.line(&format!("self.arena.clear({offset}, {bytes});"));
+            out.line(&format!(
+                "const {{ Scratch::at({offset}, {bytes}).within(ARENA_BYTES) }}.clear(&mut self.arena);"
+            ));
         }
         out.close("}");
         out.line("");

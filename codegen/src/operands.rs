@@ -2,15 +2,114 @@
 
 use crate::{Error, exprs::Exprs, layout::Lines, names::comment};
 use plan::{BufferId, Class, DType, ExprId, Plan, Value, ValueId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The tensors and buffers that the generated code names.
+/// The tensors and buffers that the generated code names. Tensors at the same place with the same type and dims are one
+/// constant, whatever their names: in a model of repeated blocks most are.
 #[derive(Debug, Default)]
 pub(crate) struct Operands {
-    values: BTreeSet<ValueId>,
-    rooms: BTreeSet<BufferId>,
-    arena: bool,
-    weights: bool,
+    /// How the code refers to each tensor.
+    references: BTreeMap<ValueId, String>,
+    constants: Shared,
+    functions: Shared,
+    rooms: Shared,
+    /// The helpers that are used.
+    helpers: BTreeSet<Helper>,
+}
+
+/// Definitions without their names, each once, in the order of their first use.
+#[derive(Debug, Default)]
+struct Shared {
+    index: BTreeMap<String, usize>,
+    list: Vec<(String, Vec<String>)>,
+}
+
+/// Names of tensors that stand in one comment.
+const COMMENTED: usize = 3;
+
+impl Shared {
+    /// The number of a definition, which is one of `name`.
+    fn add(&mut self, definition: String, name: &str) -> usize {
+        let next = self.list.len();
+        let i = *self.index.entry(definition.clone()).or_insert(next);
+        if i == next {
+            self.list.push((definition, Vec::new()));
+        }
+        if let Some((_, names)) = self.list.get_mut(i)
+            && !names.iter().any(|n| n == name)
+        {
+            names.push(name.to_owned());
+        }
+        i
+    }
+
+    /// Each definition with its number and a comment.
+    fn each(&self) -> impl Iterator<Item = (usize, &str, String)> {
+        self.list.iter().enumerate().map(|(i, (definition, names))| {
+            let mut text = names.iter().take(COMMENTED).map(|n| comment(n)).collect::<Vec<_>>().join(", ");
+            if names.len() > COMMENTED {
+                text.push_str(", …");
+            }
+            (i, definition.as_str(), text)
+        })
+    }
+}
+
+/// Functions that make operands, checked against the memory they lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Helper {
+    Arena,
+    ArenaView,
+    Weights,
+    WeightsView,
+}
+
+impl Helper {
+    /// What lies in memory of a class, row-major or not; none for inputs, whose memory is the caller's.
+    fn of(class: Class, strided: bool) -> Option<Helper> {
+        Some(match (class, strided) {
+            (Class::Input, _) => return None,
+            (Class::Const, false) => Helper::Weights,
+            (Class::Const, true) => Helper::WeightsView,
+            (_, false) => Helper::Arena,
+            (_, true) => Helper::ArenaView,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Helper::Arena => "arena",
+            Helper::ArenaView => "arena_view",
+            Helper::Weights => "weights",
+            Helper::WeightsView => "weights_view",
+        }
+    }
+
+    fn emit(self, out: &mut Lines) {
+        let (place, bytes) = match self {
+            Helper::Arena | Helper::ArenaView => ("arena", "ARENA_BYTES"),
+            Helper::Weights | Helper::WeightsView => ("weights", "WEIGHT_BYTES"),
+        };
+        let strided = matches!(self, Helper::ArenaView | Helper::WeightsView);
+        let what = if strided { "A view with strides" } else { "A tensor" };
+        out.line(&format!("/// {what} in the {place}: one that does not lie within it does not compile."));
+        let head = format!("const fn {}<const N: usize>", self.name());
+        if strided {
+            out.open(&format!("{head}("));
+            out.line("offset: usize,");
+            out.line("dtype: DType,");
+            out.line("dims: [usize; N],");
+            out.line("strides: [isize; N],");
+            out.turn(") -> Operand {");
+            let space = if place == "arena" { "Arena" } else { "Weights" };
+            out.line(&format!("Operand::strided(Space::{space}, offset, dtype, dims, strides).within({bytes})"));
+        } else {
+            out.open(&format!("{head}(offset: usize, dtype: DType, dims: [usize; N]) -> Operand {{"));
+            out.line(&format!("Operand::{place}(offset, dtype, dims).within({bytes})"));
+        }
+        out.close("}");
+        out.line("");
+    }
 }
 
 /// How a tensor is written down.
@@ -72,13 +171,16 @@ impl Operands {
     /// A tensor that the code names from now on: an expression of type `&Operand`, in a function that has `sizes` where the
     /// tensor depends on them, and that returns a `Fault`.
     pub(crate) fn reference(&mut self, plan: &Plan, exprs: &Exprs<'_>, id: ValueId) -> Result<String, Error> {
-        let found = value(plan, id)?;
-        self.values.insert(id);
-        if is_static(found, exprs) {
-            return Ok(format!("&V{}", id.0));
+        if let Some(known) = self.references.get(&id) {
+            return Ok(known.clone());
         }
-        self.rooms.insert(found.place.buffer);
-        Ok(format!("&v{}(sizes)?", id.0))
+        let found = value(plan, id)?;
+        let text = match self.define(plan, exprs, found)? {
+            Definition::Constant(text) => format!("&V{}", self.constants.add(text, &found.name)),
+            Definition::Function(text) => format!("&v{}(sizes)?", self.functions.add(text, &found.name)),
+        };
+        self.references.insert(id, text.clone());
+        Ok(text)
     }
 
     /// The same, where the caller turns the fault into an error for `name`.
@@ -98,48 +200,32 @@ impl Operands {
     }
 
     /// The constants and functions of all tensors named so far.
-    pub(crate) fn emit(&mut self, plan: &Plan, exprs: &Exprs<'_>, out: &mut Lines) -> Result<(), Error> {
-        let mut body = Lines::default();
-        for id in &self.rooms {
-            let found = buffer(plan, *id)?;
-            let (space, bytes) = space(found.class, found.offset);
-            let room = match found.class {
-                Class::Input => format!("Room::input({})", found.offset),
-                _ => format!("Room::new({space}, {}, {}, {bytes})", found.offset, found.max_bytes),
-            };
-            body.commented(&format!("const B{}: Room = {room};", id.0), &comment(&found.name));
+    pub(crate) fn emit(&self, out: &mut Lines) {
+        self.helpers.iter().for_each(|h| h.emit(out));
+        for (i, room, names) in self.rooms.each() {
+            out.commented(&format!("const B{i}: Room = {room};"), &names);
         }
-        for id in self.values.clone() {
-            let found = value(plan, id)?;
-            let name = comment(&found.name);
-            match self.define(plan, exprs, id, found)? {
-                Definition::Constant(line) => body.commented(&line, &name),
-                Definition::Function(call) => {
-                    let head = format!("fn v{}(sizes: &Sizes) -> Result<Operand, Fault>", id.0);
-                    body.function(&head, &call, &name);
-                }
-            }
+        for (i, operand, names) in self.constants.each() {
+            out.commented(&format!("const V{i}: Operand = {operand};"), &names);
         }
-        for (used, name, call, bytes) in
-            [(self.arena, "arena", "arena", "ARENA_BYTES"), (self.weights, "weights", "weights", "WEIGHT_BYTES")]
-        {
-            if used {
-                out.line(&format!("/// A tensor in the {name}: one that does not lie within it does not compile."));
-                out.open(&format!(
-                    "const fn {name}<const N: usize>(offset: usize, dtype: DType, dims: [usize; N]) -> Operand {{"
-                ));
-                out.line(&format!("Operand::{call}(offset, dtype, dims).within({bytes})"));
-                out.close("}");
-                out.line("");
-            }
+        for (i, call, names) in self.functions.each() {
+            out.function(&format!("fn v{i}(sizes: &Sizes) -> Result<Operand, Fault>"), call, &names);
         }
-        out.append(body);
         out.line("");
-        Ok(())
+    }
+
+    /// The number of a buffer's room.
+    fn room(&mut self, found: &plan::Buffer) -> usize {
+        let (space, bytes) = space(found.class, found.offset);
+        let room = match found.class {
+            Class::Input => format!("Room::input({})", found.offset),
+            _ => format!("Room::new({space}, {}, {}, {bytes})", found.offset, found.max_bytes),
+        };
+        self.rooms.add(room, &found.name)
     }
 
     /// The constant or function of one tensor.
-    fn define(&mut self, plan: &Plan, exprs: &Exprs<'_>, id: ValueId, found: &Value) -> Result<Definition, Error> {
+    fn define(&mut self, plan: &Plan, exprs: &Exprs<'_>, found: &Value) -> Result<Definition, Error> {
         let memory = buffer(plan, found.place.buffer)?;
         let dtype = format!("DType::{:?}", found.dtype);
         let (space, bound) = space(memory.class, memory.offset);
@@ -151,23 +237,18 @@ impl Operands {
             if dims.iter().any(|d| *d < 0) {
                 return Err(bad());
             }
-            let dims = list(&dims);
-            let operand = match (strides, memory.class) {
-                (Some(strides), _) => {
-                    format!("Operand::strided({space}, {offset}, {dtype}, {dims}, {}).within({bound})", list(&strides))
-                }
-                (None, Class::Input) if offset == 0 => format!("Operand::input({}, {dtype}, {dims})", memory.offset),
-                (None, Class::Input) => format!("Operand::new({space}, {offset}, {dtype}, {dims})"),
-                (None, Class::Const) => {
-                    self.weights = true;
-                    format!("weights({offset}, {dtype}, {dims})")
-                }
-                (None, _) => {
-                    self.arena = true;
-                    format!("arena({offset}, {dtype}, {dims})")
-                }
-            };
-            return Ok(Definition::Constant(format!("const V{}: Operand = {operand};", id.0)));
+            let mut shape = list(&dims);
+            if let Some(strides) = &strides {
+                shape = format!("{shape}, {}", list(strides));
+            }
+            let helper = Helper::of(memory.class, strides.is_some());
+            self.helpers.extend(helper);
+            return Ok(Definition::Constant(match (helper, strides) {
+                (Some(helper), _) => format!("{}({offset}, {dtype}, {shape})", helper.name()),
+                (None, Some(_)) => format!("Operand::strided({space}, {offset}, {dtype}, {shape}).within({bound})"),
+                (None, None) if offset == 0 => format!("Operand::input({}, {dtype}, {shape})", memory.offset),
+                (None, None) => format!("Operand::new({space}, {offset}, {dtype}, {shape})"),
+            }));
         }
         let sizes = |list: &[ExprId]| list.iter().map(|e| exprs.size(*e)).collect::<Vec<_>>().join(", ");
         let dims = sizes(&found.dims);
@@ -175,15 +256,9 @@ impl Operands {
             Some(strides) => format!("Some([{}])", sizes(strides)),
             None => String::from("None"),
         };
-        let first = exprs.size(found.place.offset);
-        let body = format!("Operand::dynamic(B{}, {first}, {dtype}, [{dims}], {strides})", found.place.buffer.0);
-        Ok(Definition::Function(body))
+        let (first, room) = (exprs.size(found.place.offset), self.room(memory));
+        Ok(Definition::Function(format!("Operand::dynamic(B{room}, {first}, {dtype}, [{dims}], {strides})")))
     }
-}
-
-/// Whether a tensor's place and dims do not depend on the run.
-pub(crate) fn is_static(value: &Value, exprs: &Exprs<'_>) -> bool {
-    static_parts(value, exprs).is_some()
 }
 
 type Parts = (Vec<i64>, Option<Vec<i64>>, i64);
