@@ -1,9 +1,11 @@
 //! The planner's front: from a model and options to a plan and its weights.
 
+use crate::error::{Error, ErrorKind};
 use crate::graph::{Builder, Graph, Port};
 use crate::onnx::{self, Dim, Type};
-use crate::ops::{Cx, Found, Val, dtype_of};
+use crate::ops::{Cx, Val, dtype_of};
 use crate::passes;
+use crate::peak::{Peak, peak};
 use crate::schedule::{Weights, schedule};
 use crate::shape::SymbolInfo;
 use bytes::Bytes;
@@ -83,70 +85,6 @@ pub struct Planned {
     pub notes: Vec<String>,
 }
 
-/// What sort of problem an [`Error`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The model could not be read.
-    Read,
-    /// An operator, a type or a form of it is not supported.
-    Unsupported,
-    /// The model is wrong: shapes or types that do not fit.
-    Invalid,
-    /// A free dim without a value or range, or an option that fits nothing in the model.
-    Options,
-    /// The arena exceeds the budget.
-    Budget,
-    /// The planner made a mistake.
-    Internal,
-}
-
-/// Why a model cannot be planned. `Display` prints everything, one problem per line.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", self.text())]
-pub struct Error {
-    kind: ErrorKind,
-    what: String,
-    problems: Vec<Found>,
-}
-
-impl Error {
-    fn new(kind: ErrorKind, what: impl Into<String>) -> Error {
-        Error { kind, what: what.into(), problems: Vec::new() }
-    }
-
-    /// What sort of problem this is.
-    pub fn kind(&self) -> ErrorKind {
-        self.kind
-    }
-
-    /// The nodes that cannot be lowered, all together.
-    pub fn problems(&self) -> &[Found] {
-        &self.problems
-    }
-
-    fn text(&self) -> String {
-        let mut text = self.what.clone();
-        for p in &self.problems {
-            let opset = if p.opset > 0 { format!(" (opset {})", p.opset) } else { String::new() };
-            text.push_str(&format!("\n  {}{opset}: {}", p.node, p.what));
-            if !p.operands.is_empty() {
-                text.push_str(&format!("; operands {}", p.operands.join(", ")));
-            }
-            if let Some(remedy) = &p.remedy {
-                text.push_str(&format!("; {remedy}"));
-            }
-        }
-        text
-    }
-}
-
-impl From<onnx::Error> for Error {
-    fn from(e: onnx::Error) -> Error {
-        Error::new(ErrorKind::Read, e.to_string())
-    }
-}
-
 /// Plans a model.
 ///
 /// # Errors
@@ -168,12 +106,8 @@ pub fn lower(model: onnx::Model, options: &Options) -> Result<(Graph, Vec<String
     let mut cx = Cx::new(builder);
     bind_inputs(&mut cx, &model.graph, options)?;
     cx.body(&model.graph);
-    if !cx.problems.is_empty() {
-        let unsupported = cx.problems.iter().any(|p| p.unsupported);
-        let kind = if unsupported { ErrorKind::Unsupported } else { ErrorKind::Invalid };
-        let n = cx.problems.len();
-        let what = format!("{n} problem{} in the model", if n == 1 { "" } else { "s" });
-        return Err(Error { kind, what, problems: cx.problems });
+    if let Some(error) = Error::of_nodes(std::mem::take(&mut cx.problems)) {
+        return Err(error);
     }
     bind_outputs(&mut cx, &model.graph, options)?;
     let mut context = passes::Context::default();
@@ -190,58 +124,64 @@ fn finish(
 ) -> Result<Planned, Error> {
     let align = if options.align == 0 { 64 } else { options.align };
     let (mut plan, weights) = schedule(&mut graph, align).map_err(|p| {
-        Error::new(ErrorKind::Invalid, format!("{}{}", p.what, p.remedy.map_or(String::new(), |r| format!("; {r}"))))
+        let error = Error::new(ErrorKind::Invalid, p.what);
+        if let Some(remedy) = p.remedy { error.remedy(remedy) } else { error }
     })?;
     crate::memory::optimise(&mut plan, &crate::memory::Options::default())
         .map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
-    if let Some(budget) = options.budget
-        && plan.arena_bytes > budget
-    {
-        let top = live_at_peak(&plan);
-        return Err(Error::new(
-            ErrorKind::Budget,
-            format!(
-                "the arena needs {} bytes, the budget is {budget}; live at the peak: {}",
-                plan.arena_bytes,
-                top.join(", ")
-            ),
-        ));
+    match options.budget {
+        Some(budget) if plan.arena_bytes > budget => Err(over_budget(&plan, budget)),
+        _ => Ok(Planned { plan, weights, warnings: std::mem::take(warnings), notes }),
     }
-    Ok(Planned { plan, weights, warnings: std::mem::take(warnings), notes })
 }
 
-/// The largest buffers that are live where the main block's steps need most, largest first.
-fn live_at_peak(plan: &Plan) -> Vec<String> {
-    let steps = plan.blocks.first().map_or(0, |b| b.steps.len() as u32);
-    let live = |at: u32| {
-        plan.buffers
-            .iter()
-            .filter(move |b| b.eager.is_some_and(|e| e.block.0 == 0 && e.alloc <= at && e.free.is_none_or(|f| f >= at)))
+/// Buffers that are named in a message.
+const NAMED: usize = 8;
+
+/// What is live where most is, largest first, and which ranges could be smaller.
+fn over_budget(plan: &Plan, budget: u64) -> Error {
+    let sizes = crate::memory::usage::largest_sizes(plan);
+    let Peak { step, buffers, .. } = peak(plan, &sizes);
+    let named = buffers.iter().take(NAMED).filter_map(|i| plan.buffers.get(*i).zip(sizes.get(*i)));
+    let mut top: Vec<String> = named.map(|(b, bytes)| format!("{} {bytes} bytes", b.name)).collect();
+    if buffers.len() > NAMED {
+        top.push(format!("{} more", buffers.len() - NAMED));
+    }
+    let what = format!(
+        "the arena needs {} bytes, the budget is {budget}; most is live at {}: {}",
+        plan.arena_bytes,
+        step.join(" > "),
+        top.join(", ")
+    );
+    let ranges: Vec<&str> = plan.symbols.iter().filter(|s| s.lo < s.hi).map(|s| &*s.name).collect();
+    let remedy = match ranges.as_slice() {
+        [] => format!("raise the budget to {}, or give the dims smaller values", plan.arena_bytes),
+        names => format!("raise the budget to {}, or give smaller ranges to {}", plan.arena_bytes, names.join(", ")),
     };
-    let peak = (0..steps).max_by_key(|at| (live(*at).map(|b| b.max_bytes).sum::<u64>(), u32::MAX - at)).unwrap_or(0);
-    let mut top: Vec<&plan::Buffer> = live(peak).collect();
-    top.sort_by_key(|b| (u64::MAX - b.max_bytes, b.name.clone()));
-    top.iter().take(8).map(|b| format!("{} {} bytes", b.name, b.max_bytes)).collect()
+    Error::new(ErrorKind::Budget, what).remedy(remedy).with_bytes(plan.arena_bytes, budget)
 }
 
 // ---- inputs and outputs --------------------------------------------------------------------------------------------------------
 
-/// The dims of one declared input: extents, or the names of those without a value.
+/// The dims of the declared inputs, and what was found of them.
 struct Dims<'o> {
     options: &'o Options,
     used: Vec<bool>,
     named: BTreeMap<String, ExprId>,
-    missing: Vec<String>,
+    /// Every free dim as `--dim` calls it, in the model's order.
+    free: Vec<String>,
+    /// Those without a value, and where they stand.
+    missing: Vec<(String, Vec<String>)>,
 }
 
 impl Dims<'_> {
-    fn extent(&mut self, cx: &mut Cx<'_>, input: &str, position: u32, axis: usize, dim: &Dim) -> ExprId {
+    fn extent(&mut self, cx: &mut Cx<'_>, input: &onnx::ValueInfo, position: u32, axis: usize, dim: &Dim) -> ExprId {
         if let Dim::Known(n) = dim {
             return cx.b.int(*n);
         }
         let name = if let Dim::Named(name) = dim { Some(name) } else { None };
         let wanted = |t: &DimTarget| match t {
-            DimTarget::Axis { input: i, axis: a } => i == input && *a == axis,
+            DimTarget::Axis { input: i, axis: a } => *i == input.name && *a == axis,
             DimTarget::Named(n) => Some(n) == name,
         };
         let found = self.options.dims.iter().position(|o| wanted(&o.target));
@@ -253,9 +193,16 @@ impl Dims<'_> {
         if let Some(known) = name.and_then(|n| self.named.get(n)) {
             return *known;
         }
-        let label = name.cloned().unwrap_or_else(|| format!("{input}#{axis}"));
+        let label = name.cloned().unwrap_or_else(|| format!("{}#{axis}", input.name));
+        if !self.free.contains(&label) {
+            self.free.push(label.clone());
+        }
         let Some(option) = found.and_then(|i| self.options.dims.get(i)) else {
-            self.missing.push(label);
+            let place = format!("axis {axis} of {}", declared(input));
+            match self.missing.iter_mut().find(|(l, _)| *l == label) {
+                Some((_, places)) => places.push(place),
+                None => self.missing.push((label, vec![place])),
+            }
             return cx.b.int(1);
         };
         let kind = SymbolKind::Input { input: position, axis: axis as u32 };
@@ -272,83 +219,145 @@ impl Dims<'_> {
     }
 }
 
+/// An input as the model declares it: name, type and dims.
+fn declared(input: &onnx::ValueInfo) -> String {
+    let Type::Tensor { dtype, dims: Some(dims) } = &input.ty else { return input.name.clone() };
+    let dims: Vec<String> = dims
+        .iter()
+        .map(|d| match d {
+            Dim::Known(n) => n.to_string(),
+            Dim::Named(name) => name.clone(),
+            Dim::Free => "?".to_owned(),
+        })
+        .collect();
+    format!("{} {}[{}]", input.name, dtype.name(), dims.join(", "))
+}
+
 fn bind_inputs<'m>(cx: &mut Cx<'m>, graph: &'m onnx::Graph, options: &Options) -> Result<(), Error> {
+    let mut wrong = Vec::new();
     for o in &options.dims {
         if o.lo < 0 || o.hi < o.lo || o.step < 1 {
-            let text = format!("a dim cannot have the range {}..={}/{}", o.lo, o.hi, o.step);
-            return Err(Error::new(ErrorKind::Options, text));
+            let name = match &o.target {
+                DimTarget::Named(name) => name.clone(),
+                DimTarget::Axis { input, axis } => format!("{input}#{axis}"),
+            };
+            wrong.push(format!(
+                "{name} cannot have the range {}..={}/{}: it goes up from 0 or more, by steps of 1 or more",
+                o.lo, o.hi, o.step
+            ));
         }
     }
-    let mut dims = Dims { options, used: vec![false; options.dims.len()], named: BTreeMap::new(), missing: Vec::new() };
+    if let Some(error) = Error::collected(ErrorKind::Options, wrong) {
+        return Err(error);
+    }
+    let mut dims = Dims {
+        options,
+        used: vec![false; options.dims.len()],
+        named: BTreeMap::new(),
+        free: Vec::new(),
+        missing: Vec::new(),
+    };
+    let (mut unsupported, mut failed) = (Vec::new(), None);
     for input in &graph.inputs {
-        // An optional tensor is always given.
-        let (ty, optional) = if let Type::Optional(ty) = &input.ty { (&**ty, true) } else { (&input.ty, false) };
-        let Type::Tensor { dtype, dims: declared } = ty else {
-            let text = format!("input {} is no tensor: sequences, optionals and maps cannot be inputs", input.name);
-            return Err(Error::new(ErrorKind::Unsupported, text));
-        };
-        let Some(dtype) = dtype_of(*dtype) else {
-            let text = format!("input {} has elements of type {}", input.name, dtype.name());
-            return Err(Error::new(ErrorKind::Unsupported, text));
-        };
-        let Some(declared) = declared else {
-            let text = format!("input {} has no declared rank, so its dims cannot be planned", input.name);
-            return Err(Error::new(ErrorKind::Unsupported, text));
-        };
-        let position = cx.b.graph.inputs.len() as u32;
-        let fixed = options.fix.iter().find(|(name, _)| *name == input.name);
-        let mut extents = Vec::new();
-        for (axis, dim) in declared.iter().enumerate() {
-            // A fixed input brings its dims along.
-            extents.push(match (fixed, dim) {
-                (Some((_, Fixed::Raw { dims, .. })), Dim::Named(_) | Dim::Free) => {
-                    let n = dims.get(axis).copied().unwrap_or(1);
-                    cx.b.int(n as i64)
-                }
-                _ => dims.extent(cx, &input.name, position, axis, dim),
-            });
-        }
-        let value = match fixed {
-            Some((_, value)) => fixed_input(cx, &input.name, dtype, &extents, value)?,
-            None => {
-                cx.b.input(&input.name, dtype, &extents)
-                    .map_err(|p| Error::new(ErrorKind::Invalid, format!("input {}: {}", input.name, p.what)))?
+        match bind_input(cx, input, options, &mut dims) {
+            Ok(()) => {}
+            Err(Refused::Type(what)) => unsupported.push(what),
+            Err(Refused::Other(error)) => {
+                failed.get_or_insert(error);
             }
-        };
-        let val = Val::Tensor(value);
-        cx.bind(&input.name, if optional { Val::Optional(Some(Box::new(val))) } else { val });
+        }
     }
-    check_options(graph, options, &dims)
+    if let Some(error) = Error::collected(ErrorKind::Unsupported, unsupported) {
+        return Err(error.remedy("cut the model where its inputs are tensors of numbers"));
+    }
+    check_options(graph, options, &dims)?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// Why an input cannot be bound.
+enum Refused {
+    /// Its type.
+    Type(String),
+    /// Anything else.
+    Other(Error),
+}
+
+fn bind_input<'m>(
+    cx: &mut Cx<'m>,
+    input: &'m onnx::ValueInfo,
+    options: &Options,
+    dims: &mut Dims<'_>,
+) -> Result<(), Refused> {
+    let name = &input.name;
+    // An optional tensor is always given.
+    let (ty, optional) = if let Type::Optional(ty) = &input.ty { (&**ty, true) } else { (&input.ty, false) };
+    let Type::Tensor { dtype, dims: extents } = ty else {
+        return Err(Refused::Type(format!(
+            "input {name} is no tensor: sequences, optionals and maps cannot be inputs"
+        )));
+    };
+    let Some(dtype) = dtype_of(*dtype) else {
+        return Err(Refused::Type(format!("input {name} has elements of type {}", dtype.name())));
+    };
+    let Some(extents) = extents else {
+        return Err(Refused::Type(format!("input {name} has no declared rank, so its dims cannot be planned")));
+    };
+    let position = cx.b.graph.inputs.len() as u32;
+    let fixed = options.fix.iter().find(|(n, _)| n == name);
+    let mut found = Vec::new();
+    for (axis, dim) in extents.iter().enumerate() {
+        // A fixed input brings its dims along.
+        found.push(match (fixed, dim) {
+            (Some((_, Fixed::Raw { dims, .. })), Dim::Named(_) | Dim::Free) => {
+                let n = dims.get(axis).copied().unwrap_or(1);
+                cx.b.int(n as i64)
+            }
+            _ => dims.extent(cx, input, position, axis, dim),
+        });
+    }
+    let value = match fixed {
+        Some((_, value)) => fixed_input(cx, name, dtype, &found, value).map_err(Refused::Other)?,
+        None => cx.b.input(name, dtype, &found).map_err(|p| {
+            let error = Error::new(ErrorKind::Invalid, format!("input {}: {}", declared(input), p.what));
+            Refused::Other(error.remedy(p.remedy.unwrap_or_else(|| "give its dims smaller values".to_owned())))
+        })?,
+    };
+    let val = Val::Tensor(value);
+    cx.bind(name, if optional { Val::Optional(Some(Box::new(val))) } else { val });
+    Ok(())
 }
 
 fn check_options(graph: &onnx::Graph, options: &Options, dims: &Dims<'_>) -> Result<(), Error> {
     let mut wrong = Vec::new();
+    let free =
+        if dims.free.is_empty() { "none is free".to_owned() } else { format!("there are: {}", dims.free.join(", ")) };
     for (option, used) in options.dims.iter().zip(&dims.used) {
         if !used {
             wrong.push(match &option.target {
-                DimTarget::Named(n) => format!("no input has a free dim named {n}"),
+                DimTarget::Named(n) => format!("no input has a free dim named {n}; {free}"),
                 DimTarget::Axis { input, axis } => {
-                    format!("axis {axis} of input {input} does not exist or is not free")
+                    format!("axis {axis} of input {input} does not exist or is not free; {free}")
                 }
             });
         }
     }
+    let inputs: Vec<&str> = graph.inputs.iter().map(|i| &*i.name).collect();
     for (name, _) in &options.fix {
-        if !graph.inputs.iter().any(|i| i.name == *name) {
-            wrong.push(format!("there is no input {name} to fix"));
+        if !inputs.contains(&&**name) {
+            wrong.push(format!("there is no input {name} to fix; there are: {}", inputs.join(", ")));
         }
     }
-    if !dims.missing.is_empty() {
-        let mut names = dims.missing.clone();
-        names.dedup();
-        wrong.push(format!(
-            "free dims without a value or range: {}; give each one, for example `--dim {}=1` or `--dim {}=1..=8`",
-            names.join(", "),
-            names.first().map_or("", String::as_str),
-            names.first().map_or("", String::as_str)
-        ));
+    for (label, places) in &dims.missing {
+        wrong.push(format!("{label}, {}, has no value or range", places.join(" and ")));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(Error::new(ErrorKind::Options, wrong.join("\n  "))) }
+    let Some(error) = Error::collected(ErrorKind::Options, wrong) else { return Ok(()) };
+    Err(match dims.missing.first() {
+        Some((first, _)) => error.remedy(format!(
+            "free dims without a value or range: give each one, `--dim {first}=1` or `--dim {first}=1..=8`; in build.rs, \
+             `.dim({first:?}, 1..=8)`"
+        )),
+        None => error,
+    })
 }
 
 fn fixed_input(
@@ -399,43 +408,48 @@ fn floats(
 }
 
 fn bind_outputs(cx: &mut Cx<'_>, graph: &onnx::Graph, options: &Options) -> Result<(), Error> {
+    let mut wrong = Vec::new();
     for output in &graph.outputs {
-        match cx.lookup(&output.name) {
-            Some(Val::Tensor(v)) => {
-                let value = *v;
-                warn_of_declaration(cx, output, value);
-                cx.b.graph.outputs.push(Port { name: output.name.clone(), value });
-            }
+        let value = match cx.lookup(&output.name) {
+            Some(Val::Tensor(v)) => *v,
             Some(Val::Optional(Some(inner))) if matches!(**inner, Val::Tensor(_)) => {
-                if let Val::Tensor(value) = **inner {
-                    cx.b.graph.outputs.push(Port { name: output.name.clone(), value });
-                }
+                let Val::Tensor(v) = **inner else { continue };
+                v
             }
             Some(_) => {
-                let text =
-                    format!("output {} is no tensor: sequences, optionals and strings cannot be outputs", output.name);
-                return Err(Error::new(ErrorKind::Unsupported, text));
+                wrong.push(format!("output {} is no tensor", output.name));
+                continue;
             }
             None => return Err(Error::new(ErrorKind::Invalid, format!("output {} is not computed", output.name))),
-        }
+        };
+        warn_of_declaration(cx, output, value);
+        cx.b.graph.outputs.push(Port { name: output.name.clone(), value });
     }
+    if let Some(error) = Error::collected(ErrorKind::Unsupported, std::mem::take(&mut wrong)) {
+        return Err(error.remedy("sequences, optionals and strings cannot be outputs: cut the model before them"));
+    }
+    let names = |ports: &[Port]| ports.iter().map(|p| p.name.clone()).collect::<Vec<_>>().join(", ");
+    let (inputs, outputs) = (names(&cx.b.graph.inputs), names(&cx.b.graph.outputs));
     for (input, output) in &options.states {
         let i = cx.b.graph.inputs.iter().position(|p| p.name == *input);
         let o = cx.b.graph.outputs.iter().position(|p| p.name == *output);
         let (Some(i), Some(o)) = (i, o) else {
-            return Err(Error::new(ErrorKind::Options, format!("state {input}={output}: no such input or output")));
+            let (what, list) = if i.is_none() { ("input", &inputs) } else { ("output", &outputs) };
+            wrong.push(format!("state {input}={output}: there is no such {what}; there are: {list}"));
+            continue;
         };
         let values = (cx.b.graph.inputs.get(i).map(|p| p.value), cx.b.graph.outputs.get(o).map(|p| p.value));
         if let (Some(a), Some(b)) = values
             && (cx.b.dims(a) != cx.b.dims(b) || cx.b.dtype(a) != cx.b.dtype(b))
         {
-            let text =
-                format!("state {input}={output}: the input is {}, the output {}", cx.b.describe(a), cx.b.describe(b));
-            return Err(Error::new(ErrorKind::Options, text));
+            let (a, b) = (cx.b.describe(a), cx.b.describe(b));
+            wrong.push(format!(
+                "state {input}={output}: the input is {a}, the output {b}; a state keeps its type and dims"
+            ));
         }
         cx.b.graph.states.push((i, o));
     }
-    Ok(())
+    Error::collected(ErrorKind::Options, wrong).map_or(Ok(()), Err)
 }
 
 /// Declared dims of outputs are hints: what was inferred wins, and a mismatch is worth a warning.

@@ -2,14 +2,17 @@
 
 #[cfg(feature = "cli")]
 pub mod cli;
+mod error;
 mod front;
 pub mod graph;
 pub mod memory;
 pub mod onnx;
 pub mod ops;
 pub mod passes;
+mod peak;
 pub mod schedule;
 pub mod shape;
 
-pub use front::{DimOption, DimTarget, Error, ErrorKind, Fixed, Options, Planned, lower, plan};
+pub use error::{Error, ErrorKind};
+pub use front::{DimOption, DimTarget, Fixed, Options, Planned, lower, plan};
 pub use schedule::Weights;

@@ -68,7 +68,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
         }
     }
     let path = load::required(path)?;
-    load::device(&args.common)?;
+    load::device(&args.common, io)?;
     if args.threads > 1 {
         return Err(Failure::Refused("the executors run on one thread: give `--threads 1`".to_owned()));
     }
@@ -80,7 +80,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     let set = set.ok_or_else(|| Failure::Refused("there is no data".to_owned()))?;
     let mut groups = plans::plans(&path, &model, std::slice::from_ref(&set), &args.common)?;
     let Some(group) = groups.pop() else { return Err(Failure::Refused("there is no plan".to_owned())) };
-    load::checked(&group.planned.plan).map_err(Failure::Refused)?;
+    load::checked(&group.planned.plan).map_err(|e| load::about(&path, e))?;
     let data = plans::inputs(&group.planned.plan, &model, &set)?;
     if args.steps {
         let failed = |e: runtime::Error| Failure::Refused(e.to_string());

@@ -24,9 +24,6 @@ snake_case, or what `--name` says.
   -o DIR                  where to write (default: the current folder)
 ";
 
-/// Larger weights are not embedded unless asked for.
-const EMBEDDED: u64 = 512 << 20;
-
 /// The files that were written.
 pub struct Written {
     /// The stem of their names, which is also the module's.
@@ -49,7 +46,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
         }
     }
     let model = load::required(model)?;
-    load::device(&common)?;
+    load::device(&common, io)?;
     let planned = load::planned(&model, &common, io)?;
     std::fs::create_dir_all(&folder).map_err(|e| Failure::Refused(format!("{}: {e}", folder.display())))?;
     let written = write(&planned, common.weights, &folder)?;
@@ -57,7 +54,8 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     writeln!(io.out, "{name}.rs        {} lines", written.lines)?;
     let place = if written.embedded { "embedded" } else { "in a file that the model opens" };
     writeln!(io.out, "{name}.weights   {} bytes, {place}", words::bytes(plan.weight_bytes))?;
-    writeln!(io.out, "{name}.plan.ron")?;
+    let hash = plan.hash().map_err(|e| Failure::Refused(e.to_string()))?;
+    writeln!(io.out, "{name}.plan.ron  plan {hash}")?;
     let c = &plan.certificate;
     writeln!(
         io.out,
@@ -74,7 +72,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
 pub fn write(planned: &Planned, weights: WeightsAt, folder: &Path) -> Result<Written, Failure> {
     let plan = &planned.plan;
     let name = codegen::snake_case(&plan.name);
-    let limit = weights.limit(EMBEDDED);
+    let limit = weights.limit(codegen::EMBED_LIMIT);
     let embedded = limit > 0 && plan.weight_bytes <= limit;
     let code = code(plan, embedded, &name)?;
     let ron = plan.to_text().map_err(|e| Failure::Refused(e.to_string()))?;

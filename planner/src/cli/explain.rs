@@ -33,6 +33,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
         }
     }
     let model = load::required(model)?;
+    load::device(&common, io)?;
     let planned = load::planned(&model, &common, io)?;
     let plan = &planned.plan;
     let wanted = |text: &str| node.as_ref().is_none_or(|n| text.contains(n.as_str()));

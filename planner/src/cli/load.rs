@@ -31,14 +31,19 @@ pub fn options(common: &Common, model: &Path) -> Result<Options, Failure> {
     })
 }
 
+/// Something that is wrong with a model's file, or with a run of it.
+pub fn about(path: &Path, what: impl std::fmt::Display) -> Failure {
+    Failure::Refused(format!("`{}`: {what}", path.display()))
+}
+
 /// Plans the model in a file, checks the plan, and says what the planner warns of.
 pub fn planned(path: &Path, common: &Common, io: &mut Io<'_>) -> Result<Planned, Failure> {
     let model = onnx::read(path).map_err(|e| Failure::Refused(e.to_string()))?;
     let planned = match &common.data {
-        None => crate::plan(model, &options(common, path)?)?,
+        None => crate::plan(model, &options(common, path)?).map_err(|e| about(path, e))?,
         Some(folder) => for_data(path, &model, folder, common, io)?,
     };
-    checked(&planned.plan).map_err(Failure::Refused)?;
+    checked(&planned.plan).map_err(|e| about(path, e))?;
     for warning in &planned.warnings {
         writeln!(io.err, "warning: {warning}")?;
     }
@@ -107,14 +112,22 @@ pub fn weights(planned: &Planned) -> Result<runtime::AlignedBytes, runtime::Erro
     Ok(memory)
 }
 
-/// Whether the device asked for is there; it is resolved before anything is planned.
-pub fn device(common: &Common) -> Result<runtime::device::Placement, Failure> {
-    runtime::device::resolve(common.device, common.allow_fallback).map_err(|e| Failure::Refused(e.to_string()))
+/// Whether the device asked for is there; it is resolved before anything is planned. A fallback that was allowed is said.
+pub fn device(common: &Common, io: &mut Io<'_>) -> Result<runtime::device::Placement, Failure> {
+    let placement = runtime::device::resolve(common.device, common.allow_fallback)
+        .map_err(|e| Failure::Refused(format!("{e} (`--allow-fallback`)")))?;
+    if let Some(reason) = &placement.fallback {
+        writeln!(io.err, "warning: the model is placed on cpu: {reason}")?;
+    }
+    Ok(placement)
 }
 
 /// Whether the checker accepts a plan; else the step and the value that are wrong.
 pub fn checked(plan: &plan::Plan) -> Result<checker::Report, String> {
-    checker::check(plan, &checker::Points::default()).map_err(|e| format!("the checker rejects the plan: {e}"))
+    checker::check(plan, &checker::Points::default()).map_err(|e| {
+        let hash = plan.hash().unwrap_or_default();
+        format!("the checker rejects the plan {hash}: {e}")
+    })
 }
 
 /// How the interpreter lays out memory.

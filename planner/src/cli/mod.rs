@@ -15,7 +15,6 @@ mod generated;
 mod load;
 mod npy;
 mod pack;
-mod peak;
 mod report;
 mod run;
 mod steps;

@@ -1,8 +1,8 @@
 //! `planner report`: the memory of a model.
 
 use super::args::{Common, Word, next, pair, text};
-use super::peak::{Peak, peak};
 use super::{Command, Failure, Io, load, words};
+use crate::peak::{Peak, peak};
 use crate::{Planned, memory::usage};
 use plan::{Action, Class, Plan, SymbolKind};
 use runtime::device::Placement;
@@ -46,7 +46,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
         }
     }
     let model = load::required(model)?;
-    let placement = load::device(&args.common)?;
+    let placement = load::device(&args.common, io)?;
     let planned = load::planned(&model, &args.common, io)?;
     let found = facts(&planned, &args.at, placement)?;
     if args.json {
@@ -76,7 +76,7 @@ fn facts(planned: &Planned, at: &[(String, String)], placement: Placement) -> Re
     let sizes = if at.is_empty() { usage::largest_sizes(plan) } else { sizes_at(plan, at)? };
     let peak = peak(plan, &sizes);
     let bound = if at.is_empty() { plan.certificate.lower_bound_bytes } else { peak.bytes };
-    let hash = codegen::plan_hash(plan).map_err(|e| Failure::Refused(e.to_string()))?;
+    let hash = plan.hash().map_err(|e| Failure::Refused(e.to_string()))?;
     let mut primitives = BTreeMap::new();
     for step in plan.blocks.iter().flat_map(|b| &b.steps) {
         let name = match &step.action {
@@ -205,7 +205,7 @@ impl Facts {
         let (plan, c) = (&planned.plan, &planned.plan.certificate);
         let tensor =
             |id: plan::ValueId| plan.values.get(id.index()).map_or_else(String::new, |v| words::tensor(plan, v));
-        writeln!(io.out, "{} on {}", plan.name, device(&self.placement))?;
+        writeln!(io.out, "{} on {}, plan {}", plan.name, device(&self.placement), self.hash)?;
         if let Some(reason) = &self.placement.fallback {
             writeln!(io.out, "  fallback: {reason}")?;
         }

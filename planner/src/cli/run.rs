@@ -36,7 +36,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
         }
     }
     let path = load::required(path)?;
-    load::device(&common)?;
+    load::device(&common, io)?;
     let model = onnx::read(&path).map_err(|e| Failure::Refused(e.to_string()))?;
     let set = read(&model, &inputs)?;
     let mut groups = plans::plans(&path, &model, std::slice::from_ref(&set), &common)?;
@@ -45,8 +45,8 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
         writeln!(io.err, "warning: {warning}")?;
     }
     load::fixed_note(&group.fixed, io)?;
-    load::checked(&group.planned.plan).map_err(Failure::Refused)?;
-    let failed = |e: runtime::Error| Failure::Refused(e.to_string());
+    load::checked(&group.planned.plan).map_err(|e| load::about(&path, e))?;
+    let failed = |e: runtime::Error| load::about(&path, e);
     let weights = load::weights(&group.planned).map_err(failed)?;
     let mode = load::mode(&common)?;
     let mut interpreter = Interpreter::with_mode(group.planned.plan, weights, mode).map_err(failed)?;

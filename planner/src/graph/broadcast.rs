@@ -126,9 +126,9 @@ impl Builder {
     pub fn reduce(&mut self, op: ReduceOp, v: V, axes: &[usize], keep: bool) -> Result<V> {
         let (one, mut dims) = (self.int(1), self.dims(v));
         for a in axes {
-            *dims
-                .get_mut(*a)
-                .ok_or_else(|| Problem::new(format!("axis {a} of a tensor of rank {}", self.rank(v))))? = one;
+            *dims.get_mut(*a).ok_or_else(|| {
+                Problem::new(format!("{} has no axis {a}, which the operator needs", self.describe(v)))
+            })? = one;
         }
         let list: Vec<u8> = axes.iter().map(|a| *a as u8).collect();
         let axes8 = self.axes(&list)?;

@@ -175,7 +175,7 @@ impl Builder {
             .dims
             .get(axis)
             .copied()
-            .ok_or_else(|| Problem::new(format!("axis {axis} of a tensor of rank {}", self.rank(v))))
+            .ok_or_else(|| Problem::new(format!("{} has no axis {axis}, which the operator needs", self.describe(v))))
     }
 
     /// How many elements.

@@ -26,12 +26,15 @@ pub(crate) fn check(model: &mut Model) -> Result<(), Error> {
 fn versions(model: &Model) -> Result<(), Error> {
     let mut problems = Problems::default();
     if !IR_VERSIONS.contains(&model.ir_version) {
-        problems.push(Error::unsupported(format!(
+        let what = format!(
             "IR version {} is not among those supported, {} to {}",
             model.ir_version,
             IR_VERSIONS.start(),
             IR_VERSIONS.end()
-        )));
+        );
+        problems.push(
+            Error::unsupported(what).remedy("export the model again with a version of ONNX that writes one of these"),
+        );
     }
     let functions = model.functions.iter().map(|f| (Some(f), &f.opsets));
     for (function, opsets) in std::iter::once((None, &model.opsets)).chain(functions) {
@@ -107,7 +110,9 @@ impl Scope<'_> {
             None => {
                 let domain = if node.domain.is_empty() { "ai.onnx" } else { &node.domain };
                 problems.push(
-                    Error::invalid(format!("the model imports no opset of {}", quote(domain))).at_node(node.label()),
+                    Error::invalid(format!("the model imports no opset of {}", quote(domain)))
+                        .at_node(node.label())
+                        .remedy("export the model again: nobody can tell which version of the operator is meant"),
                 );
             }
         }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::attribute::{Attribute, AttributeKind, Attributes};
 use super::cost::Meter;
 use super::elem::ElemType;
-use super::error::{Error, quote};
+use super::error::{Error, ErrorKind, Problems, quote};
 use super::external::External;
 use super::fields::{
     attribute, dim, entry, function, graph, model, node, opset, shape, sparse, type_inner, type_map, type_proto,
@@ -29,12 +29,14 @@ pub(crate) struct Decoder {
     external: External,
     meter: Meter,
     depth: u32,
+    /// Initialisers whose data cannot be had: all of them are told together.
+    missing: Problems,
 }
 
 impl Decoder {
     pub(crate) fn new(whole: Bytes, external: External) -> Self {
         let meter = Meter::for_file(whole.len());
-        Self { whole, external, meter, depth: 0 }
+        Self { whole, external, meter, depth: 0, missing: Problems::default() }
     }
 
     /// All that was given, as one message.
@@ -99,6 +101,7 @@ impl Decoder {
                 _ => {}
             }
         }
+        Error::collected(std::mem::take(&mut self.missing))?;
         result.ir_version =
             ir_version.ok_or_else(|| Error::malformed("no IR version").remedy("is this file an ONNX model?"))?;
         result.graph = graph.ok_or_else(|| Error::malformed("no graph").remedy("is this file an ONNX model?"))?;
@@ -180,10 +183,11 @@ impl Decoder {
             match field.number {
                 graph::NODE => result.nodes.push(self.node(field.bytes()?)?),
                 graph::NAME => result.name = self.text(&field)?,
-                graph::INITIALIZER => {
-                    let tensor = self.tensor(field.bytes()?);
-                    result.initializers.push(tensor.map_err(|e| e.within("initializer"))?);
-                }
+                graph::INITIALIZER => match self.tensor(field.bytes()?).map_err(|e| e.within("initializer")) {
+                    Ok(tensor) => result.initializers.push(tensor),
+                    Err(e) if e.kind() == ErrorKind::ExternalData => self.missing.push(e),
+                    Err(e) => return Err(e),
+                },
                 graph::SPARSE_INITIALIZER => {
                     let sparse = self.sparse_tensor(field.bytes()?);
                     let dense = sparse.and_then(|sparse| self.dense(&sparse));

@@ -91,27 +91,28 @@ impl Error {
         self
     }
 
-    /// Adds the surrounding place, unless it is a node or tensor: these have their own fields.
+    /// Adds the surrounding place.
     pub(crate) fn within(mut self, place: impl Into<String>) -> Self {
         self.0.within.push(place.into());
         self
     }
 
-    /// Names the node; the innermost one counts, others become context.
+    /// Adds the node; the innermost one is the one that it is about.
     pub(crate) fn at_node(mut self, label: impl Into<String>) -> Self {
-        if self.0.node.is_none() {
-            self.0.node = Some(label.into());
-            self
-        } else {
-            self.within(label)
-        }
+        let label = label.into();
+        self.0.node.get_or_insert_with(|| label.clone());
+        self.within(label)
     }
 
+    /// Adds the tensor; the innermost one is the one that it is about.
     pub(crate) fn at_tensor(mut self, name: &str) -> Self {
-        if self.0.tensor.is_none() && !name.is_empty() {
-            self.0.tensor = Some(quote(name));
+        if name.is_empty() {
+            return self;
         }
-        self
+        let name = quote(name);
+        let place = format!("tensor {name}");
+        self.0.tensor.get_or_insert(name);
+        self.within(place)
     }
 
     /// Nothing, the one problem, or all of them together.
@@ -150,8 +151,6 @@ impl Error {
     pub fn chain(&self) -> Vec<String> {
         let inner = &self.0;
         let mut links: Vec<String> = inner.within.iter().rev().cloned().collect();
-        links.extend(inner.node.clone());
-        links.extend(inner.tensor.as_ref().map(|name| format!("tensor {name}")));
         links.push(inner.message.clone());
         links.extend(inner.cause.as_ref().map(ToString::to_string));
         links

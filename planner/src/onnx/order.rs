@@ -1,8 +1,10 @@
-//! Names and order: every value is made once, every name that is used is made, and nodes come after
-//! those whose results they use.
+//! Names and order: every value is made once, every name that is used is made, and nodes stand in
+//! the order that their graph's outputs ask for.
+//!
+//! That order is told by names and operands alone, not by the order in the file: all that comes later
+//! goes node by node, so files that differ only in the order of their nodes give the same plan.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{Error, Problems, quote};
 use super::model::{Function, Graph, Node};
@@ -62,37 +64,39 @@ fn order_nodes<'a>(
         }
     }
     let mut missing = BTreeSet::new();
-    let mut links: Vec<(usize, usize)> = Vec::new();
-    for (index, (node, mut captured)) in nodes.iter().zip(captured).enumerate() {
+    let mut needs = Needs::default();
+    for (node, mut captured) in nodes.iter().zip(captured) {
         let mut made_elsewhere = |name: &str| match makers.get(name) {
             Some(Some(maker)) => {
-                links.push((*maker, index));
+                needs.makers.push(*maker);
                 false
             }
             Some(None) => false,
             None => true,
         };
-        captured.retain(|name| made_elsewhere(name));
-        merge(&mut missing, captured);
         for name in node.inputs.iter().filter(|name| !name.is_empty()) {
             if made_elsewhere(name) && !missing.contains(name) {
                 missing.insert(name.clone());
             }
         }
+        captured.retain(|name| made_elsewhere(name));
+        merge(&mut missing, captured);
+        needs.ends.push(needs.makers.len());
     }
+    let mut wanted = Vec::new();
     for name in outputs {
-        if name.is_empty() {
-            problems.push(Error::invalid("a graph output without a name"));
-        } else if !makers.contains_key(name.as_str()) {
-            missing.insert(name.clone());
+        match makers.get(name.as_str()) {
+            _ if name.is_empty() => problems.push(Error::invalid("a graph output without a name")),
+            Some(maker) => wanted.extend(*maker),
+            None => {
+                missing.insert(name.clone());
+            }
         }
     }
     drop(makers);
-    if links.iter().any(|(maker, user)| maker >= user) {
-        match sorted(nodes.len(), &mut links) {
-            Ok(order) => permute(nodes, &order),
-            Err(cycle) => problems.push(cycle_error(nodes, &cycle)),
-        }
+    match needs.order(&wanted, nodes) {
+        Ok(order) => permute(nodes, &order),
+        Err(cycle) => problems.push(cycle_error(nodes, &cycle)),
     }
     missing
 }
@@ -120,57 +124,99 @@ fn merge(into: &mut BTreeSet<String>, mut from: BTreeSet<String>) {
     into.extend(from);
 }
 
-/// A topological order that keeps to the given one wherever it can, or a cycle.
-fn sorted(count: usize, links: &mut [(usize, usize)]) -> Result<Vec<usize>, Vec<usize>> {
-    links.sort_unstable();
-    let mut waits = vec![0usize; count];
-    for (_, user) in links.iter() {
-        if let Some(wait) = waits.get_mut(*user) {
-            *wait += 1;
-        }
-    }
-    let mut ready: BinaryHeap<Reverse<usize>> =
-        waits.iter().enumerate().filter(|(_, wait)| **wait == 0).map(|(i, _)| Reverse(i)).collect();
-    let mut order = Vec::with_capacity(count);
-    while let Some(Reverse(node)) = ready.pop() {
-        order.push(node);
-        let start = links.partition_point(|(maker, _)| *maker < node);
-        for (_, user) in links.iter().skip(start).take_while(|(maker, _)| *maker == node) {
-            if let Some(wait) = waits.get_mut(*user) {
-                *wait -= 1;
-                if *wait == 0 {
-                    ready.push(Reverse(*user));
-                }
-            }
-        }
-    }
-    if order.len() == count { Ok(order) } else { Err(cycle(&waits, links)) }
+/// Which nodes make what each node reads.
+#[derive(Default)]
+struct Needs {
+    /// The makers, node after node.
+    makers: Vec<usize>,
+    /// Where each node's makers end.
+    ends: Vec<usize>,
 }
 
-/// Some cycle among the nodes that still wait, each node before those that use its results.
-fn cycle(waits: &[usize], links: &[(usize, usize)]) -> Vec<usize> {
-    // A node that waits has a maker that waits too, so going from maker to maker must come round.
-    let waiting = |node: usize| waits.get(node).is_some_and(|wait| *wait > 0);
-    let makers: BTreeMap<usize, usize> = links
-        .iter()
-        .filter(|(maker, user)| waiting(*maker) && waiting(*user))
-        .map(|(maker, user)| (*user, *maker))
-        .collect();
-    let mut seen = BTreeMap::new();
-    let mut path = Vec::new();
-    let mut at = waits.iter().position(|wait| *wait > 0);
-    while let Some(node) = at {
-        if let Some(start) = seen.insert(node, path.len()) {
-            path.drain(..start);
-            break;
-        }
-        path.push(node);
-        at = makers.get(&node).copied();
+impl Needs {
+    /// The `k`th maker of what a node reads.
+    fn maker(&self, node: usize, k: usize) -> Option<usize> {
+        let start = node.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        self.makers.get(start..*self.ends.get(node)?)?.get(k).copied()
     }
-    path.reverse();
-    let first = path.iter().enumerate().min_by_key(|(_, node)| **node).map_or(0, |(at, _)| at);
-    path.rotate_left(first);
-    path
+
+    /// The order in which the outputs need the nodes: for each, first what it reads, operand by operand. Nodes that no
+    /// output needs come last, by the names of what they make. Else a cycle.
+    fn order(&self, wanted: &[usize], nodes: &[Node]) -> Result<Vec<usize>, Vec<usize>> {
+        let mut walk =
+            Walk { needs: self, states: vec![State::New; nodes.len()], order: Vec::with_capacity(nodes.len()) };
+        for node in wanted {
+            walk.from(*node)?;
+        }
+        let unreached = |(i, state): (usize, &State)| matches!(state, State::New).then_some(i);
+        let mut idle: Vec<usize> = walk.states.iter().enumerate().filter_map(unreached).collect();
+        idle.sort_by_key(|i| nodes.get(*i).map(|n| (&n.outputs, &n.op_type, &n.inputs)));
+        for node in idle {
+            walk.from(node)?;
+        }
+        Ok(walk.order)
+    }
+}
+
+/// How far the walk is with a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    New,
+    Open,
+    Done,
+}
+
+/// A walk over nodes, from results to what they are made of.
+struct Walk<'n> {
+    needs: &'n Needs,
+    states: Vec<State>,
+    order: Vec<usize>,
+}
+
+impl Walk<'_> {
+    fn set(&mut self, node: usize, state: State) {
+        if let Some(place) = self.states.get_mut(node) {
+            *place = state;
+        }
+    }
+
+    /// Adds a node and all that it needs; a cycle where there is one, each node before those that use its results.
+    fn from(&mut self, node: usize) -> Result<(), Vec<usize>> {
+        // Nodes on the way, with the number of the operand that is next. Models are deep: no recursion.
+        let mut path = Vec::new();
+        if self.states.get(node) == Some(&State::New) {
+            self.set(node, State::Open);
+            path.push((node, 0));
+        }
+        while let Some((node, next)) = path.last_mut() {
+            let node = *node;
+            let Some(maker) = self.needs.maker(node, *next) else {
+                self.set(node, State::Done);
+                self.order.push(node);
+                path.pop();
+                continue;
+            };
+            *next += 1;
+            match self.states.get(maker) {
+                Some(State::New) => {
+                    self.set(maker, State::Open);
+                    path.push((maker, 0));
+                }
+                Some(State::Open) => return Err(cycle(&path, maker)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The cycle that a path closes by coming back to `node`.
+fn cycle(path: &[(usize, usize)], node: usize) -> Vec<usize> {
+    let mut nodes: Vec<usize> = path.iter().map(|(n, _)| *n).skip_while(|n| *n != node).collect();
+    nodes.reverse();
+    let first = nodes.iter().enumerate().min_by_key(|(_, node)| **node).map_or(0, |(at, _)| at);
+    nodes.rotate_left(first);
+    nodes
 }
 
 fn cycle_error(nodes: &[Node], cycle: &[usize]) -> Error {
@@ -181,6 +227,7 @@ fn cycle_error(nodes: &[Node], cycle: &[usize]) -> Error {
     }
     labels.extend(cycle.first().map(label));
     Error::invalid(format!("nodes form a cycle: {}", labels.join(" → ")))
+        .remedy("a result that goes back into a graph needs `Loop` or `Scan`: export the model again")
 }
 
 fn permute(nodes: &mut Vec<Node>, order: &[usize]) {

@@ -8,6 +8,11 @@ use plan::{DType, ExprId, SymbolId};
 /// These need the bodies' graphs, whose lifetime is the model's: see [`lower`].
 pub(super) const OPERATORS: &[Operator] = &[];
 
+/// Whether [`lower`] takes this operator.
+pub(super) fn knows(operator: &str) -> bool {
+    matches!(operator, "If" | "Loop" | "Scan" | "SequenceMap" | "ai.onnx.preview::FlexAttention")
+}
+
 /// Lowers a control-flow node; none for any other operator.
 pub(super) fn lower<'m>(cx: &mut Cx<'m>, node: &'m Node) -> Option<Lowered> {
     match node.operator().as_str() {

@@ -14,13 +14,15 @@ pub struct Cx<'m> {
     scopes: Vec<BTreeMap<&'m str, Val>>,
     /// What could not be lowered.
     pub problems: Vec<Found>,
+    /// The nodes whose bodies are being lowered, outermost first, as messages call them.
+    path: Vec<String>,
     marker: std::marker::PhantomData<&'m onnx::Model>,
 }
 
 /// A node that could not be lowered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The node, as messages call it.
+    /// The node, as messages call it, after those in whose bodies it is.
     pub node: String,
     /// Its operator, with the domain where that is not the standard's.
     pub operator: String,
@@ -45,7 +47,13 @@ impl From<onnx::Error> for Problem {
 impl<'m> Cx<'m> {
     /// Starts on an empty graph.
     pub fn new(b: Builder) -> Self {
-        Cx { b, scopes: vec![BTreeMap::new()], problems: Vec::new(), marker: std::marker::PhantomData }
+        Cx {
+            b,
+            scopes: vec![BTreeMap::new()],
+            problems: Vec::new(),
+            path: Vec::new(),
+            marker: std::marker::PhantomData,
+        }
     }
 
     // ---- operands -----------------------------------------------------------------------------------------------------------
@@ -208,10 +216,13 @@ impl<'m> Cx<'m> {
     fn node(&mut self, node: &'m Node) {
         let poisoned = node.inputs.iter().any(|i| matches!(self.lookup(i), Some(Val::Poison)));
         let outputs = if poisoned {
+            self.unknown(node);
             Vec::new()
         } else {
             let before = std::mem::replace(&mut self.b.origin, origin(node));
+            self.path.push(node.label());
             let lowered = self.dispatch(node);
+            self.path.pop();
             self.b.origin = before;
             match lowered {
                 Ok(outputs) => outputs,
@@ -233,9 +244,10 @@ impl<'m> Cx<'m> {
     fn dispatch(&mut self, node: &'m Node) -> Result<Vec<Val>, Box<Found>> {
         let operator = node.operator();
         let operands: Vec<String> = (0..node.inputs.len()).map(|i| self.describe(node, i)).collect();
+        let place = self.place();
         let found = |p: Problem, unsupported| {
             Box::new(Found {
-                node: node.label(),
+                node: place.clone(),
                 operator: operator.clone(),
                 opset: node.opset,
                 operands: operands.clone(),
@@ -248,7 +260,7 @@ impl<'m> Cx<'m> {
             let control: Option<Lowered> = super::control::lower(self, node);
             return match control {
                 Some(done) => done.map_err(|p| found(p, false)),
-                None => Err(found(Problem::new("the operator is not supported"), true)),
+                None => Err(found(not_supported(), true)),
             };
         };
         let outputs = lower(self, node).map_err(|p| found(p, false))?;
@@ -260,9 +272,31 @@ impl<'m> Cx<'m> {
         Ok(outputs)
     }
 
+    /// The innermost node, after those in whose bodies it is.
+    fn place(&self) -> String {
+        let (last, outer) = self.path.split_last().map_or(("", &[][..]), |(last, outer)| (last.as_str(), outer));
+        outer.iter().map(|label| format!("in {label}: ")).chain([last.to_owned()]).collect()
+    }
+
+    /// Reports the operators that are not supported of a node that is not lowered, because what it reads is not there: all of
+    /// them are told together.
+    fn unknown(&mut self, node: &Node) {
+        self.path.push(node.label());
+        let operator = node.operator();
+        if find(&operator).is_none() && !super::control::knows(&operator) {
+            let operands = (0..node.inputs.len()).map(|i| self.describe(node, i)).collect();
+            self.report(self.place(), &operator, node.opset, operands, not_supported(), true);
+        }
+        for body in node.attributes.iter().flat_map(|(_, attribute)| attribute.graphs()) {
+            body.nodes.iter().for_each(|n| self.unknown(n));
+        }
+        self.path.pop();
+    }
+
     /// Type and dims of an input, for messages.
     pub fn describe(&self, node: &Node, i: usize) -> String {
         match self.opt_val(node, i) {
+            None if node.input(i).is_some() => "?".into(),
             None => "absent".into(),
             Some(Val::Tensor(v)) => self.b.describe(v),
             Some(Val::Sequence(items)) => format!("sequence of {}", items.len()),
@@ -284,6 +318,11 @@ impl<'m> Cx<'m> {
         let operator = operator.to_owned();
         self.problems.push(Found { node, operator, opset, operands, what: p.what, remedy: p.remedy, unsupported });
     }
+}
+
+fn not_supported() -> Problem {
+    Problem::new("the operator is not supported")
+        .with("export the model without it; docs/operators.md lists the operators, docs/adding-an-operator.md adds one")
 }
 
 /// The name that the steps of a node carry: its own, or its first output's.

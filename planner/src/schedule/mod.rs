@@ -27,7 +27,12 @@ struct Scheduler<'g> {
     /// The plan's value for each of the graph's.
     ids: BTreeMap<V, ValueId>,
     align: u64,
+    /// Tensors that no machine can hold: all of them are told together.
+    huge: Vec<String>,
 }
+
+/// Larger buffers are refused: no machine has an arena of this size.
+const LARGEST: u64 = 1 << 46;
 
 /// The naive plan of a graph, and its weights.
 ///
@@ -60,19 +65,31 @@ pub fn schedule(graph: &mut Graph, align: u64) -> Result<(Plan, Weights), Proble
         arena_bytes: 0,
         weight_bytes: 0,
         weight_digest: String::new(),
+        weight_check: 0,
         certificate: Certificate::default(),
     };
-    let mut s =
-        Scheduler { graph, plan, weights: Weights::default(), places: BTreeMap::new(), ids: BTreeMap::new(), align };
+    let mut s = Scheduler {
+        graph,
+        plan,
+        weights: Weights::default(),
+        places: BTreeMap::new(),
+        ids: BTreeMap::new(),
+        align,
+        huge: Vec::new(),
+    };
     s.inputs()?;
     let main = s.reserve_block();
     let mut body = Body::default();
     s.block(Graph::MAIN, &mut body)?;
     s.outputs(&mut body)?;
     s.fill_block(main, body);
+    if !s.huge.is_empty() {
+        return Err(s.too_large());
+    }
     s.weights.finish();
     s.plan.weight_bytes = s.weights.len;
     s.plan.weight_digest = s.weights.digest();
+    s.plan.weight_check = s.weights.checksum();
     s.plan.exprs = s.graph.exprs.nodes().to_vec();
     Ok((s.plan, s.weights))
 }
@@ -162,7 +179,34 @@ impl Scheduler<'_> {
     fn buffer(&mut self, name: &str, class: Class, v: V, offset: u64) -> Result<BufferId, Problem> {
         let (dtype, dims) = (self.graph.value(v).dtype, self.graph.value(v).dims.to_vec());
         let bytes = self.bytes_of(dtype, &dims);
-        self.new_buffer(name, class, bytes, offset)
+        let before = self.huge.len();
+        let buffer = self.new_buffer(name, class, bytes, offset)?;
+        if let Some(text) = self.huge.get_mut(before) {
+            let dims = self.graph.exprs.display_dims(&dims);
+            *text = text.replacen(name, &format!("{name} {dtype}{dims}"), 1);
+        }
+        Ok(buffer)
+    }
+
+    /// What is wrong where tensors exceed every machine.
+    fn too_large(&mut self) -> Problem {
+        const LISTED: usize = 8;
+        let mut text = self.huge.iter().take(LISTED).cloned().collect::<Vec<_>>().join("\n  ");
+        if self.huge.len() > LISTED {
+            text.push_str(&format!("\n  and {} more", self.huge.len() - LISTED));
+        }
+        let ranges: Vec<String> = self
+            .plan
+            .symbols
+            .iter()
+            .filter(|s| s.lo < s.hi)
+            .map(|s| format!("{} ({}..={})", s.name, s.lo, s.hi))
+            .collect();
+        let remedy = match ranges.as_slice() {
+            [] => "these are the model's own dims: check them, and the values given to free dims".to_owned(),
+            names => format!("give a smaller range to {}", names.join(", ")),
+        };
+        Problem::new(format!("no machine can hold what the model needs:\n  {text}")).with(remedy)
     }
 
     fn bytes_of(&mut self, dtype: DType, dims: &[ExprId]) -> ExprId {
@@ -183,14 +227,11 @@ impl Scheduler<'_> {
     }
 
     fn new_buffer(&mut self, name: &str, class: Class, bytes: ExprId, offset: u64) -> Result<BufferId, Problem> {
-        let max = self.graph.exprs.maximum(bytes).and_then(|m| u64::try_from(m).ok()).filter(|m| *m < 1 << 46);
-        let Some(max_bytes) = max else {
-            return Err(Problem::new(format!(
-                "{name} would have {} bytes, which nothing bounds to what a machine can hold",
-                self.graph.exprs.display(bytes)
-            ))
-            .with("give the free dims smaller ranges"));
-        };
+        let max = self.graph.exprs.maximum(bytes).and_then(|m| u64::try_from(m).ok()).filter(|m| *m < LARGEST);
+        let max_bytes = max.unwrap_or_else(|| {
+            self.huge.push(format!("{name} needs {} bytes, more than 2^46", self.graph.exprs.display(bytes)));
+            0
+        });
         let id = BufferId(self.plan.buffers.len() as u32);
         self.plan.buffers.push(Buffer {
             name: name.to_owned(),

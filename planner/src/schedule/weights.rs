@@ -42,6 +42,16 @@ impl Weights {
         hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
     }
 
+    /// The checksum of the whole file.
+    pub fn checksum(&self) -> u64 {
+        let mut sum = plan::Checksum::default();
+        let _ = self.write(|part| {
+            sum.update(part);
+            Ok(())
+        });
+        sum.finish()
+    }
+
     /// Hands over the file from start to end.
     ///
     /// # Errors

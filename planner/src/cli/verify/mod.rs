@@ -65,6 +65,7 @@ type Verdict = Result<Done, Bad>;
 
 fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     let args = parse(parser)?;
+    super::load::device(&args.common, io)?;
     let mut cases = Vec::new();
     for folder in &args.folders {
         let found = find(folder).map_err(|e| Failure::Refused(format!("{}: {e}", folder.display())))?;
@@ -106,7 +107,6 @@ fn parse(parser: &mut lexopt::Parser) -> Result<Args, Failure> {
     if args.folders.is_empty() {
         return Err(Failure::Usage("name a folder with test cases".to_owned()));
     }
-    super::load::device(&args.common)?;
     Ok(args)
 }
 

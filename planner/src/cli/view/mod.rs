@@ -51,6 +51,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
         }
     }
     let model = load::required(model)?;
+    load::device(&common, io)?;
     let plan = if model.extension().is_some_and(|e| e == "ron") {
         read(&model)?
     } else {

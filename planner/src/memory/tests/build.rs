@@ -46,6 +46,7 @@ impl Build {
             arena_bytes: 0,
             weight_bytes: 0,
             weight_digest: String::new(),
+            weight_check: 0,
             certificate: Certificate::default(),
         };
         Build { plan, block: 0, weight: 0 }
