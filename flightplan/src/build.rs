@@ -1,39 +1,20 @@
 //! For build scripts: from a model to Rust in `OUT_DIR`.
 
+mod error;
 mod values;
 
+pub use error::{Error, ErrorKind};
 pub use values::{FixedValue, Sizes};
 
 use codegen::WeightsIn;
 use planner::{DimOption, DimTarget};
 use std::{
-    fmt, fs, io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 /// What a build script's `main` returns.
 pub type Result<T = ()> = std::result::Result<T, Error>;
-
-/// Weights larger than this are not embedded unless asked for.
-const EMBED_LIMIT: u64 = 512 << 20;
-
-/// Why a model could not be built. `Debug` prints the same readable text as `Display`, since that is what cargo shows of the
-/// error that a build script's `main` returns.
-pub struct Error(String);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// A model to plan.
 #[must_use = "nothing happens before `emit`"]
@@ -42,6 +23,8 @@ pub struct Model {
     path: PathBuf,
     options: planner::Options,
     weights: Option<WeightsIn>,
+    /// Larger weights are not embedded unless asked for.
+    embed_limit: u64,
     /// What is wrong with the options so far.
     problems: Vec<String>,
 }
@@ -52,7 +35,7 @@ impl Model {
         let path = path.as_ref().to_owned();
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let options = planner::Options { name: Some(codegen::snake_case(&stem)), ..planner::Options::default() };
-        Model { path, options, weights: None, problems: Vec::new() }
+        Model { path, options, weights: None, embed_limit: codegen::EMBED_LIMIT, problems: Vec::new() }
     }
 
     /// Gives a free dim a value or a range, `1` or `192..=640`. The dim has the model's name for it, or is `INPUT#AXIS`.
@@ -108,8 +91,9 @@ impl Model {
         self
     }
 
-    /// Leaves the weights in a file, which the program opens (`Model::open`). The build leaves it in `OUT_DIR`; the
-    /// environment variable `NAME_WEIGHTS` (the module's name in capitals) holds its path for `env!`.
+    /// Leaves the weights in a file, which the program maps: `Model::open(path)` then stands in the place of `Model::new()`. The
+    /// build leaves the file in `OUT_DIR`; the environment variable `NAME_WEIGHTS` (the module's name in capitals) holds its
+    /// path for `env!`. Weights of more than 512 MiB are left in a file by themselves.
     pub fn weights_file(mut self) -> Model {
         self.weights = Some(WeightsIn::File);
         self
@@ -121,26 +105,50 @@ impl Model {
         self
     }
 
+    /// Embeds weights of up to this size (`"16 MiB"`), and leaves larger ones in a file; 512 MiB where not given.
+    pub fn embed_limit(mut self, bytes: &str) -> Model {
+        match values::parse_bytes(bytes) {
+            Some(count) => self.embed_limit = count,
+            None => self.problems.push(format!("embed_limit {bytes:?} is not a size such as \"16 MiB\"")),
+        }
+        self
+    }
+
     /// Plans the model, and writes `NAME.rs` and `NAME.weights` to `OUT_DIR`. Does nothing where they are there already and
     /// neither the model nor the options nor flightplan have changed.
     ///
     /// # Errors
     /// With everything that is wrong with the model and the options.
     pub fn emit(self) -> Result {
-        let out = std::env::var_os("OUT_DIR")
-            .ok_or_else(|| self.error("there is no OUT_DIR: `emit` works in build scripts; elsewhere use `emit_to`"))?;
+        let out = std::env::var_os("OUT_DIR").ok_or_else(|| {
+            let text = "there is no OUT_DIR: `emit` works in build scripts; elsewhere use `emit_to`";
+            Error::new(ErrorKind::Options, &self.path, text)
+        })?;
         println!("cargo::rerun-if-changed=build.rs");
         for path in self.sources() {
             println!("cargo::rerun-if-changed={}", path.display());
         }
-        for warning in self.emit_to(Path::new(&out))? {
-            println!("cargo::warning={}", warning.replace('\n', " "));
-        }
-        if self.weights == Some(WeightsIn::File) {
-            let file = Path::new(&out).join(format!("{}.weights", self.module()));
-            println!("cargo::rustc-env={}_WEIGHTS={}", self.module().to_uppercase(), file.display());
-        }
+        let made = self.make(Path::new(&out))?;
+        self.directives(Path::new(&out), &made).iter().for_each(|line| println!("{line}"));
         Ok(())
+    }
+
+    /// What cargo is told of what was made.
+    fn directives(&self, out: &Path, made: &Made) -> Vec<String> {
+        let mut lines: Vec<String> =
+            made.warnings.iter().map(|w| format!("cargo::warning={}", w.replace('\n', " "))).collect();
+        if made.place == WeightsIn::File {
+            let (module, name) = (self.module(), self.module().to_uppercase());
+            let file = out.join(format!("{module}.weights"));
+            lines.push(format!("cargo::rustc-env={name}_WEIGHTS={}", file.display()));
+            if self.weights.is_none() {
+                lines.push(format!(
+                    "cargo::warning={module}: its weights are too large to embed and stay in a file: open it with \
+                     `{module}::Model::open(env!(\"{name}_WEIGHTS\"))`; `.weights_file()` says the same without this warning"
+                ));
+            }
+        }
+        lines
     }
 
     /// As [`Model::emit`], into another folder. Gives the planner's warnings.
@@ -148,31 +156,34 @@ impl Model {
     /// # Errors
     /// As [`Model::emit`].
     pub fn emit_to(&self, folder: &Path) -> Result<Vec<String>> {
+        self.make(folder).map(|made| made.warnings)
+    }
+
+    fn make(&self, folder: &Path) -> Result<Made> {
         if !self.problems.is_empty() {
-            return Err(self.error(&self.problems.join("\n  ")));
+            return Err(Error::new(ErrorKind::Options, &self.path, self.problems.join("\n  ")));
         }
         let file = |extension: &str| folder.join(format!("{}.{extension}", self.module()));
-        let stamp = self.stamp().map_err(|e| self.error(&format!("the model cannot be read: {e}")))?;
+        let unreadable = |e| Error::new(ErrorKind::Read, &self.path, format!("the model cannot be read: {e}"));
+        let stamp = self.stamp().map_err(unreadable)?;
         let made = ["rs", "weights"].iter().all(|e| file(e).exists());
-        if made && fs::read_to_string(file("stamp")).is_ok_and(|s| s == stamp) {
-            return Ok(Vec::new());
+        let known = if made { fs::read_to_string(file("stamp")).ok() } else { None };
+        if let Some(place) = known.and_then(|text| place_of(text.strip_prefix(&stamp)?)) {
+            return Ok(Made { warnings: Vec::new(), place });
         }
-        let model = planner::onnx::read(&self.path).map_err(|e| self.error(&e.to_string()))?;
-        let planned = planner::plan(model, &self.options).map_err(|e| self.error(&e.to_string()))?;
+        let model = planner::onnx::read(&self.path).map_err(|e| Error::read(&self.path, &e))?;
+        let planned = planner::plan(model, &self.options).map_err(|e| Error::plan(&self.path, &e))?;
+        let internal = |e: String| Error::new(ErrorKind::Internal, &self.path, e);
         // What the independent checker rejects is never emitted.
-        checker::check(&planned.plan, &checker::Points::default())
-            .map_err(|e| self.error(&format!("the checker rejects the plan, which is a fault of the planner: {e}")))?;
-        let place = self.weights.unwrap_or_default();
-        if self.weights.is_none() && planned.plan.weight_bytes > EMBED_LIMIT {
-            let text = format!(
-                "{} bytes of weights are much for a binary: say `.weights_file()`, or `.embed_weights()` to embed them still",
-                planned.plan.weight_bytes
-            );
-            return Err(self.error(&text));
-        }
+        checker::check(&planned.plan, &checker::Points::default()).map_err(|e| {
+            let hash = planned.plan.hash().unwrap_or_default();
+            internal(format!("the checker rejects the plan {hash}, which is a fault of the planner: {e}"))
+        })?;
+        let small = planned.plan.weight_bytes <= self.embed_limit;
+        let place = self.weights.unwrap_or(if small { WeightsIn::Binary } else { WeightsIn::File });
         let options = codegen::Options { weights: place, weights_file: Some(format!("{}.weights", self.module())) };
-        let code = codegen::generate(&planned.plan, &options).map_err(|e| self.error(&e.to_string()))?;
-        let written = |e: io::Error| self.error(&format!("the result cannot be written: {e}"));
+        let code = codegen::generate(&planned.plan, &options).map_err(|e| internal(e.to_string()))?;
+        let written = |e| Error::new(ErrorKind::Write, &self.path, format!("the result cannot be written: {e}"));
         // A stamp that outlives what it vouches for would be worse than none.
         let _ = fs::remove_file(file("stamp"));
         fs::write(file("rs"), code).map_err(written)?;
@@ -180,17 +191,13 @@ impl Model {
         let pieces = planned.weights.pieces.iter().map(|(offset, bytes)| (*offset, bytes));
         codegen::write_weights(&mut weights, pieces, planned.weights.len).map_err(written)?;
         io::Write::flush(&mut weights).map_err(written)?;
-        fs::write(file("stamp"), stamp).map_err(written)?;
-        Ok(planned.warnings)
+        fs::write(file("stamp"), format!("{stamp}{place:?}")).map_err(written)?;
+        Ok(Made { warnings: planned.warnings, place })
     }
 
     /// The name of the module.
     fn module(&self) -> &str {
         self.options.name.as_deref().unwrap_or("model")
-    }
-
-    fn error(&self, what: &str) -> Error {
-        Error(format!("{}: {what}", self.path.display()))
     }
 
     /// The model's file, and those beside it that are named after it: its external data.
@@ -211,7 +218,8 @@ impl Model {
 
     /// What the result depends on: versions of the files, the options, and flightplan itself.
     fn stamp(&self) -> io::Result<String> {
-        let mut text = format!("{} {:?} {:?}\n", env!("CARGO_PKG_VERSION"), self.options, self.weights);
+        let mut text =
+            format!("{} {:?} {:?} {}\n", env!("CARGO_PKG_VERSION"), self.options, self.weights, self.embed_limit);
         let program = std::env::current_exe().ok();
         for path in self.sources().iter().chain(&program) {
             let meta = fs::metadata(path)?;
@@ -219,6 +227,17 @@ impl Model {
         }
         Ok(text)
     }
+}
+
+/// What came of a model.
+struct Made {
+    warnings: Vec<String>,
+    place: WeightsIn,
+}
+
+/// Where the weights went, as the end of a stamp says.
+fn place_of(text: &str) -> Option<WeightsIn> {
+    [WeightsIn::Binary, WeightsIn::File].into_iter().find(|place| format!("{place:?}") == text)
 }
 
 #[cfg(test)]
@@ -236,6 +255,39 @@ mod tests {
     #[test]
     fn a_missing_model_is_an_error() {
         let text = Model::new("missing.onnx").emit_to(Path::new(".")).unwrap_err().to_string();
-        assert!(text.starts_with("missing.onnx: the model cannot be read"), "{text}");
+        assert!(text.starts_with("`missing.onnx`: the model cannot be read"), "{text}");
+    }
+
+    /// A model whose weights are larger than the limit is mapped, a smaller one is embedded, and what was asked for wins.
+    #[test]
+    fn large_weights_stay_in_a_file() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let model = || Model::new(root.join("../models/magika/magika.onnx")).dim("bytes#0", 1);
+        let folder = std::env::temp_dir().join(format!("flightplan-limit-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let made = |model: Model| {
+            let made = model.make(&folder).unwrap();
+            let code = fs::read_to_string(folder.join("magika.rs")).unwrap();
+            assert_eq!(code.contains("include_bytes!"), made.place == WeightsIn::Binary);
+            assert_eq!(code.contains("pub fn open("), made.place == WeightsIn::File);
+            (made.place, model.directives(&folder, &made).join("\n"))
+        };
+        assert_eq!(made(model()), (WeightsIn::Binary, String::new()));
+        // The second time from the stamp.
+        for _ in 0..2 {
+            let (place, lines) = made(model().embed_limit("100 KiB"));
+            assert_eq!(place, WeightsIn::File);
+            assert!(
+                lines.starts_with("cargo::rustc-env=MAGIKA_WEIGHTS=") && lines.contains("magika::Model::open("),
+                "{lines}"
+            );
+        }
+        let len = fs::metadata(folder.join("magika.weights")).unwrap().len();
+        assert_eq!(made(model().embed_limit(&len.to_string())).0, WeightsIn::Binary);
+        assert_eq!(made(model().embed_limit(&(len - 1).to_string())).0, WeightsIn::File);
+        assert_eq!(made(model().embed_limit("1").embed_weights()).0, WeightsIn::Binary);
+        let (place, lines) = made(model().weights_file());
+        assert!(place == WeightsIn::File && !lines.contains("warning"), "{lines}");
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
