@@ -68,6 +68,28 @@ fn refusals_are_1_and_say_why() {
     }
 }
 
+/// Row E2. In every command that plans: by name, with the reason, and how to allow another.
+#[test]
+fn a_device_that_is_not_there_is_refused() {
+    let model = magika();
+    for command in ["report", "emit", "run", "bench"] {
+        let (code, out, err) = planner(with_dim(&[command, &model, "--device", "cuda:4000000"]));
+        assert_eq!((code, &*out), (1, ""), "{command}: {err}");
+        let parts = ["device cuda:4000000 is not available: ", "allow the fallback to cpu", "--allow-fallback"];
+        for part in parts {
+            assert!(err.contains(part), "{command}: {part:?} is not in {err}");
+        }
+        let reason = err.split(parts[0]).nth(1).unwrap();
+        assert!(
+            reason.starts_with("this build has no CUDA support") || reason.starts_with("the NVIDIA driver"),
+            "{err}"
+        );
+    }
+    let (code, _, err) = planner(["verify", "models", "--device", "cuda:4000000"]);
+    assert!(code == 1 && err.contains("cuda:4000000"), "{err}");
+}
+
+/// Row E2.
 #[test]
 fn a_fallback_that_was_allowed_is_reported() {
     let model = magika();
@@ -77,6 +99,37 @@ fn a_fallback_that_was_allowed_is_reported() {
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["placement"]["device"], "cpu");
     assert!(report["placement"]["fallback"].as_str().is_some_and(|f| f.contains("cuda:4000000")), "{out}");
+    assert!(err.contains("warning: ") && err.contains("cuda:4000000"), "{err}");
+}
+
+/// Row K7. A budget of a byte less than the arena fails and names what is live at the peak; the arena itself passes.
+#[test]
+fn a_budget_is_exact() {
+    let (folder, model) = (scratch("cli-budget"), magika());
+    let (code, out, err) = planner(with_dim(&["report", &model, "--json"]));
+    assert_eq!(code, 0, "{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let arena = report["arena_bytes"].as_u64().unwrap();
+    let (folder, budget) = (folder.to_string_lossy().into_owned(), arena.to_string());
+    let (code, _, err) = planner(with_dim(&["emit", &model, "-o", &folder, "--budget", &budget]));
+    assert_eq!(code, 0, "{err}");
+    let less = (arena - 1).to_string();
+    let (code, _, err) = planner(with_dim(&["emit", &model, "-o", &folder, "--budget", &less]));
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains(&format!("needs {arena} bytes, the budget is {less}")), "{err}");
+    for top in report["top"].as_array().unwrap().iter().take(2) {
+        let (name, bytes) = (top["name"].as_str().unwrap(), top["bytes"].as_u64().unwrap());
+        assert!(err.contains(&format!("{name} {bytes} bytes")), "{name} {bytes}: {err}");
+    }
+    // The same through a build script.
+    let build = |budget: u64| {
+        flightplan::build::Model::new(&model).dim("bytes#0", 1).budget(&budget.to_string()).emit_to(Path::new(&folder))
+    };
+    build(arena).unwrap();
+    let error = build(arena - 1).unwrap_err();
+    assert_eq!(error.kind(), flightplan::build::ErrorKind::Budget);
+    let text = format!("{error:?}");
+    assert!(text.contains(report["top"][0]["name"].as_str().unwrap()) && text.contains("raise the budget"), "{text}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::Path;
 /// Fewer passing cases than this are a step back.
 const AT_LEAST: usize = 1700;
 
+/// Row H4. What fails is listed, and nothing else is.
 #[test]
 fn backend_cases() {
     let Some(cases) = common::data("onnx-cases") else { return };

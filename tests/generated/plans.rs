@@ -5,6 +5,7 @@ use plan::{
     Place, Plan, Port, Primitive, Relation, State, Step, Symbol, SymbolId, SymbolKind, Value, ValueId,
     prim::{self, MapInstr, MapOp},
 };
+use sha2::Digest;
 
 /// A plan in the making. Buffers are laid one after another.
 struct Maker {
@@ -36,6 +37,7 @@ impl Maker {
             arena_bytes: 0,
             weight_bytes: 0,
             weight_digest: String::new(),
+            weight_check: 0,
             certificate: Certificate::default(),
         };
         Maker { plan, weights: Vec::new() }
@@ -152,6 +154,8 @@ impl Maker {
 
     fn finish(mut self) -> Made {
         self.plan.weight_bytes = self.weights.len() as u64;
+        self.plan.weight_check = plan::Checksum::of(&self.weights);
+        self.plan.weight_digest = sha2::Sha256::digest(&self.weights).iter().map(|b| format!("{b:02x}")).collect();
         Made { plan: self.plan, weights: self.weights }
     }
 }

@@ -7,3 +7,10 @@ flightplan::include_model!(rows);
 flightplan::include_model!(control);
 flightplan::include_model!(total);
 flightplan::include_model!(found);
+flightplan::include_model!(opened);
+flightplan::include_model!(flipped);
+flightplan::include_model!(stream);
+
+/// Row M2. A constant that does not fit the others stops the compiler: each module as it was generated, and with one number changed.
+#[doc = include_str!(concat!(env!("OUT_DIR"), "/corrupt.md"))]
+pub mod a_corrupt_constant_does_not_compile {}

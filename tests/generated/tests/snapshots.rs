@@ -48,3 +48,13 @@ fn plans_that_contradict_themselves_are_refused() {
     made.plan.values.pop();
     assert!(codegen::generate(&made.plan, &codegen::Options::default()).is_err());
 }
+
+/// Row M4. Generated code has no `unsafe`; that of `src/lib.rs` is compiled under `forbid(unsafe_code)`, too.
+#[test]
+fn nothing_is_unsafe() {
+    for module in ["rows", "control", "total", "found", "opened", "stream"] {
+        let code = std::fs::read_to_string(concat!(env!("OUT_DIR"), "/").to_owned() + module + ".rs").unwrap();
+        assert!(code.len() > 1000 && !code.contains("unsafe"), "{module}");
+    }
+    assert!(include_str!("../src/lib.rs").contains("\n#![forbid(unsafe_code)]\n"));
+}
