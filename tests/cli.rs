@@ -72,7 +72,7 @@ fn refusals_are_1_and_say_why() {
 #[test]
 fn a_device_that_is_not_there_is_refused() {
     let model = magika();
-    for command in ["report", "emit", "run", "bench"] {
+    for command in ["report", "emit", "run", "bench", "explain", "view"] {
         let (code, out, err) = planner(with_dim(&[command, &model, "--device", "cuda:4000000"]));
         assert_eq!((code, &*out), (1, ""), "{command}: {err}");
         let parts = ["device cuda:4000000 is not available: ", "allow the fallback to cpu", "--allow-fallback"];

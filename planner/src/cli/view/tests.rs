@@ -1,8 +1,8 @@
 //! Tests of the page's data, and of how it gets into the page.
 
 use super::{data::data, page};
-use crate::peak::peak;
 use crate::memory::{Options, optimise, tests::build::*, usage::largest_sizes};
+use crate::peak::peak;
 use plan::*;
 use serde_json::{Value, json};
 
