@@ -14,8 +14,7 @@ pub fn data(plan: &Plan) -> Result<Value, Error> {
     let most = largest_sizes(plan);
     let live = usage.curve(&usage.arena, &most);
     let eager = usage.curve(&usage.eager, &most);
-    let free = plan.symbols.iter().any(|s| s.lo != s.hi);
-    let least = free.then(|| usage.curve(&usage.eager, &sizes(plan, |s| plan.symbols.get(s.index()).map(|s| s.lo))));
+    let least = usage.curve(&usage.eager, &sizes(plan, |s| plan.symbols.get(s.index()).map(|s| s.lo)));
     let peak = (0..).zip(&live).fold((0, 0), |best: (usize, u64), (i, n)| if *n > best.1 { (i, *n) } else { best });
     let steps = Steps::new(plan, &usage);
     let c = &plan.certificate;
@@ -31,7 +30,7 @@ pub fn data(plan: &Plan) -> Result<Value, Error> {
         "peak": peak.0,
         "live": live,
         "eager": if eager == live { Value::Null } else { json!(eager) },
-        "least": least,
+        "least": if least == eager { Value::Null } else { json!(least) },
         "ticks": usage.ticks.iter().map(|(b, i)| steps.index(*b, *i)).collect::<Vec<_>>(),
         "steps": steps.steps,
         "rows": steps.rows,
