@@ -7,8 +7,8 @@ use onnx::{F32, Graph, Node};
 
 /// Lines of a module for 4,000 nodes; of 400 more there are the types and functions that every model has.
 const LINES: usize = 4_600;
-/// Lines of a function, whatever the model.
-const FUNCTION: usize = 100;
+/// Lines of a function, whatever the model: 32 calls, some of them broken into several lines.
+const FUNCTION: usize = 64;
 
 /// A model in the making: nodes one after another, with names that count up.
 struct Net {
@@ -192,7 +192,6 @@ fn longest(code: &str) -> usize {
 /// Row M1. Time and size of a build follow the number of lines, and that of the largest function.
 #[test]
 fn code_stays_small() {
-    let mut functions = Vec::new();
     for nodes in [100, 1_000, 4_000] {
         for (kind, graph) in [("transformer", transformer(nodes)), ("chain", chain(nodes))] {
             let (code, steps) = code(&graph);
@@ -203,11 +202,8 @@ fn code_stays_small() {
             let most = if kind == "chain" { 200 + nodes * 7 / 4 } else { LINES * nodes / 4_000 + 400 };
             assert!(lines < most, "{kind} of {nodes} nodes: {lines} lines");
             assert!(function <= FUNCTION, "{kind} of {nodes} nodes: a function of {function} lines");
-            functions.push(function);
         }
     }
-    // The larger models have more functions, not larger ones.
-    assert!(functions[4..].iter().max() <= functions[2..4].iter().max(), "{functions:?}");
     // More lines for more nodes, so that the figures are about the models.
     let (small, large) = (code(&chain(10)).0, code(&chain(20)).0);
     assert!(small.lines().count() < large.lines().count());

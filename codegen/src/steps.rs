@@ -127,17 +127,38 @@ impl Steps {
         if stages.len() <= 1 {
             return self.stage(c, operands, &format!("block_{}", id.0), &block.steps);
         }
+        let mut names = Vec::with_capacity(stages.len());
         for (k, stage) in stages.iter().enumerate() {
-            self.stage(c, operands, &format!("stage_{}_{k}", id.0), stage)?;
+            let name = format!("stage_{}_{k}", id.0);
+            self.stage(c, operands, &name, stage)?;
+            names.push(name);
         }
-        self.functions.open(&format!("fn block_{}({}) -> Result<(), Fault> {{", id.0, c.signature(true)));
-        for k in 0..stages.len() {
-            self.functions.line(&format!("stage_{}_{k}({})?;", id.0, c.arguments()));
+        // Of many stages, parts; of many parts, parts again: no function grows with the model.
+        for level in 0.. {
+            if names.len() <= STAGE {
+                break;
+            }
+            let mut parts = Vec::new();
+            for (k, group) in names.chunks(STAGE).enumerate() {
+                let name = format!("part_{}_{level}_{k}", id.0);
+                self.calls(c, &name, group);
+                parts.push(name);
+            }
+            names = parts;
+        }
+        self.calls(c, &format!("block_{}", id.0), &names);
+        Ok(())
+    }
+
+    /// A function that calls others, one after another.
+    fn calls(&mut self, c: Context<'_, '_>, name: &str, others: &[String]) {
+        self.functions.open(&format!("fn {name}({}) -> Result<(), Fault> {{", c.signature(true)));
+        for other in others {
+            self.functions.line(&format!("{other}({})?;", c.arguments()));
         }
         self.functions.line("Ok(())");
         self.functions.close("}");
         self.functions.line("");
-        Ok(())
     }
 
     fn stage(&mut self, c: Context<'_, '_>, operands: &mut Operands, name: &str, steps: &[Step]) -> Result<(), Error> {

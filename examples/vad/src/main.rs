@@ -124,4 +124,18 @@ mod tests {
         detector.window.fill(0.0);
         assert_eq!(first, listen(&mut detector));
     }
+
+    #[test]
+    fn a_chunk_that_does_not_fit_leaves_the_stream_as_it_was() {
+        let state =
+            |d: &Detector| d.model.state().unwrap().state.data().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        let mut detector = Detector::new().unwrap();
+        detector.next(&[0.25; CHUNK]).unwrap();
+        let before = state(&detector);
+        let short = [0.5; CONTEXT + CHUNK - 1];
+        let inputs = silero_vad_16k::Inputs { input: flightplan::View::flat(&short) };
+        let error = detector.model.run(&inputs).err().unwrap().to_string();
+        assert!(error.contains("input") && error.contains("576"), "{error}");
+        assert_eq!(state(&detector), before);
+    }
 }
