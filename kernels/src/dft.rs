@@ -1,12 +1,16 @@
-//! The discrete Fourier transform of lines of any length, in f64: mixed radix by the prime factors of the length, so a
-//! length `n = p q r` costs about `n (p + q + r)`. Error about `log n` roundings of f64, then one of the result's type.
+//! The discrete Fourier transform of lines of any length, computed in the precision of its numbers: f64 in f64, all others in f32.
+//! Error about `log n` roundings, relative to the largest magnitude of a line.
+
+mod fft;
+mod line;
 
 use crate::{
-    Call, Fault, Meta, Shape,
+    Call, Dst, Fault, Meta, Shape, Src,
     real::{Reals, RealsMut},
 };
-use core::ops::{Add, Mul};
-use plan::prim::Dft;
+use fft::{Complex, Real};
+use line::Line;
+use plan::{DType, prim::Dft};
 
 /// Runs [`Dft`].
 ///
@@ -14,62 +18,21 @@ use plan::prim::Dft;
 /// A [`Fault`] when the operands do not fit.
 pub fn dft(p: &Dft<i64>, call: &mut Call<'_, '_>) -> Result<(), Fault> {
     let (src, mut dst) = (call.src(0)?, call.dst(0)?);
-    let length = length(p, src.dims(), dst.dims())?;
-    let axis = usize::from(p.axis);
-    let last = src.dims().len().wrapping_sub(1);
-    let parts = |dims: &[usize]| dims.last().copied().filter(|parts| matches!(parts, 1 | 2));
-    let (Some(src_parts), Some(dst_parts)) = (parts(src.dims()), parts(dst.dims())) else {
-        return Err(Fault::Shape("the last axis of a transform is one or two numbers"));
-    };
-    let bins = if p.onesided && !p.inverse { length / 2 + 1 } else { length };
-    let others = |dims: &[usize]| {
-        dims.iter().enumerate().filter(|(i, _)| *i != axis && *i != last).map(|(_, d)| *d).product::<usize>()
-    };
-    let same = src.dims().iter().zip(dst.dims()).enumerate().all(|(i, (a, b))| i == axis || i == last || a == b);
-    if axis >= last || src.dims().len() != dst.dims().len() || !same || dst.dims().get(axis) != Some(&bins) {
-        return Err(Fault::Shape("the result of a transform has the dims of its operand but for the axis"));
-    }
+    let job = Job::new(p, &src, &dst)?;
     if dst.is_empty() {
         return Ok(());
     }
-    if length == 0 {
+    if job.length == 0 {
         return Err(Fault::Extent);
     }
-    let memory = call.take_workspace_of::<f64>(8 * length)?;
-    let (lines, src_shape, dst_shape) = (others(dst.dims()), *src.shape(), *dst.shape());
-    let (from, origin, mut to) = (Reals::of(&src)?, src.origin(), RealsMut::of(&mut dst)?);
-    let mut work = Work::new(memory, length, p.inverse);
-    let stride = |strides: &[isize], i: usize| strides.get(i).copied().unwrap_or(0);
-    let given = src.dims().get(axis).copied().unwrap_or(0);
-    for line in 0..lines {
-        let [src_at, dst_at] = line_offsets(line, [&src_shape, &dst_shape], axis, last);
-        let read = |k: usize| {
-            if k >= given {
-                return Complex::default();
-            }
-            let at = src_at.wrapping_add((k as isize).wrapping_mul(stride(src_shape.strides(), axis)));
-            let part = |x: isize| from.get(origin.wrapping_add_signed(at.wrapping_add(x)));
-            Complex { re: part(0), im: if src_parts == 2 { part(stride(src_shape.strides(), last)) } else { 0.0 } }
-        };
-        // Half a spectrum stands for its mirror image, too, whose ends are real.
-        let half = p.inverse && p.onesided;
-        work.transform(|k| match half {
-            true if k == 0 || 2 * k == length => Complex { im: 0.0, ..read(k) },
-            true if 2 * k > length => read(length - k).conjugate(),
-            _ => read(k),
-        });
-        let scale = if p.inverse { 1.0 / length as f64 } else { 1.0 };
-        let step = stride(dst_shape.strides(), axis);
-        for k in 0..bins {
-            let at = dst_at.wrapping_add(step.wrapping_mul(k as isize)).unsigned_abs();
-            let x = work.result(k);
-            to.set(at, x.re * scale);
-            if dst_parts == 2 {
-                to.set(at + 1, x.im * scale);
-            }
-        }
+    let numbers = 2 * line::room(job.length)?;
+    if dst.dtype() == DType::F64 {
+        let memory = call.take_workspace_of::<f64>(numbers)?;
+        job.run(memory.as_chunks_mut().0, &src, &mut dst)
+    } else {
+        let memory = call.take_workspace_of::<f32>(numbers)?;
+        job.run(memory.as_chunks_mut().0, &src, &mut dst)
     }
-    Ok(())
 }
 
 /// Bytes of workspace.
@@ -80,7 +43,95 @@ pub fn workspace(p: &Dft<i64>, reads: &[Option<Meta>], writes: &[Option<Meta>]) 
     let (Some(Some(src)), Some(Some(dst))) = (reads.first(), writes.first()) else {
         return Err(Fault::Missing { operand: 0 });
     };
-    length(p, &src.dims, &dst.dims)?.checked_mul(8 * size_of::<f64>()).ok_or(Fault::Extent)
+    let number = if dst.dtype == DType::F64 { size_of::<f64>() } else { size_of::<f32>() };
+    line::room(length(p, &src.dims, &dst.dims)?)?.checked_mul(2 * number).ok_or(Fault::Extent)
+}
+
+/// A transform whose operands fit.
+struct Job {
+    length: usize,
+    /// Elements of a line that are given, and of one that is wanted.
+    given: usize,
+    bins: usize,
+    axis: usize,
+    last: usize,
+    inverse: bool,
+    /// The spectrum that is given is half of one, whose other half mirrors it.
+    half: bool,
+    /// Numbers for each element: one or two.
+    src_parts: usize,
+    dst_parts: usize,
+}
+
+impl Job {
+    fn new(p: &Dft<i64>, src: &Src<'_>, dst: &Dst<'_>) -> Result<Job, Fault> {
+        let length = length(p, src.dims(), dst.dims())?;
+        let axis = usize::from(p.axis);
+        let last = src.dims().len().wrapping_sub(1);
+        let parts = |dims: &[usize]| dims.last().copied().filter(|parts| matches!(parts, 1 | 2));
+        let (Some(src_parts), Some(dst_parts)) = (parts(src.dims()), parts(dst.dims())) else {
+            return Err(Fault::Shape("the last axis of a transform is one or two numbers"));
+        };
+        let bins = if p.onesided && !p.inverse { length / 2 + 1 } else { length };
+        let same = src.dims().iter().zip(dst.dims()).enumerate().all(|(i, (a, b))| i == axis || i == last || a == b);
+        if axis >= last || src.dims().len() != dst.dims().len() || !same || dst.dims().get(axis) != Some(&bins) {
+            return Err(Fault::Shape("the result of a transform has the dims of its operand but for the axis"));
+        }
+        let given = src.dims().get(axis).copied().unwrap_or(0);
+        let half = p.inverse && p.onesided;
+        Ok(Job { length, given, bins, axis, last, inverse: p.inverse, half, src_parts, dst_parts })
+    }
+
+    /// Transforms line after line.
+    fn run<T: Real>(&self, memory: &mut [Complex<T>], src: &Src<'_>, dst: &mut Dst<'_>) -> Result<(), Fault> {
+        let (src_shape, dst_shape) = (*src.shape(), *dst.shape());
+        let (from, origin, mut to) = (Reals::of(src)?, src.origin(), RealsMut::of(dst)?);
+        let real = self.src_parts == 1 && !self.inverse;
+        let mut line = Line::<T>::new(memory, self.length, self.inverse, real)?;
+        let stride = |shape: &Shape, i: usize| shape.strides().get(i).copied().unwrap_or(0);
+        let (step, part_step) = (stride(&src_shape, self.axis), stride(&src_shape, self.last));
+        let (out_step, scale) = (stride(&dst_shape, self.axis), T::of(1.0 / self.length as f64));
+        let outer = |(i, _): &(usize, &usize)| *i != self.axis && *i != self.last;
+        let lines: usize = dst_shape.dims().iter().enumerate().filter(outer).map(|(_, d)| *d).product();
+        for number in 0..lines {
+            let [src_at, dst_at] = line_offsets(number, [&src_shape, &dst_shape], self.axis, self.last);
+            // What is not given is zero.
+            let part = |k: usize, part: isize| {
+                let at = src_at.wrapping_add((k as isize).wrapping_mul(step)).wrapping_add(part);
+                if k < self.given { T::of(from.get(origin.wrapping_add_signed(at))) } else { T::of(0.0) }
+            };
+            let read = |k: usize| [part(k, 0), if self.src_parts == 2 { part(k, part_step) } else { T::of(0.0) }];
+            let mut write = |k: usize, x: Complex<T>| {
+                let x = if self.inverse { fft::scaled(x, scale) } else { x };
+                let at = dst_at.wrapping_add(out_step.wrapping_mul(k as isize)).unsigned_abs();
+                if k < self.bins {
+                    x.iter().take(self.dst_parts).enumerate().for_each(|(i, x)| to.set(at + i, x.wide()));
+                }
+            };
+            if real {
+                line.real(
+                    |k| part(k, 0),
+                    |k, x| {
+                        write(k, x);
+                        if k > 0 && 2 * k < self.length {
+                            write(self.length - k, fft::conjugate(x));
+                        }
+                    },
+                );
+            } else if self.half {
+                // The ends of half a spectrum are real.
+                let mirrored = |k: usize| match k {
+                    _ if k == 0 || 2 * k == self.length => [part(k, 0), T::of(0.0)],
+                    _ if 2 * k > self.length => fft::conjugate(read(self.length - k)),
+                    _ => read(k),
+                };
+                line.complex(mirrored, write);
+            } else {
+                line.complex(read, write);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Where a line starts in each of two shapes that differ along the axis and the last axis only.
@@ -105,130 +156,6 @@ fn length(p: &Dft<i64>, src: &[usize], dst: &[usize]) -> Result<usize, Fault> {
         Some(length) => usize::try_from(*length).map_err(|_| Fault::Extent),
         None => dims.get(usize::from(p.axis)).copied().ok_or(Fault::Shape("no such axis")),
     }
-}
-
-#[derive(Clone, Copy, Default)]
-struct Complex {
-    re: f64,
-    im: f64,
-}
-
-impl Complex {
-    fn conjugate(self) -> Self {
-        Complex { im: -self.im, ..self }
-    }
-}
-
-impl Add for Complex {
-    type Output = Self;
-    fn add(self, x: Self) -> Self {
-        Complex { re: self.re + x.re, im: self.im + x.im }
-    }
-}
-
-impl Mul for Complex {
-    type Output = Self;
-    fn mul(self, x: Self) -> Self {
-        Complex { re: self.re * x.re - self.im * x.im, im: self.re * x.im + self.im * x.re }
-    }
-}
-
-/// Complex numbers in a slice of pairs; what lies outside is zero.
-fn get(pairs: &[f64], i: usize) -> Complex {
-    match pairs.get(2 * i..2 * i + 2) {
-        Some(&[re, im]) => Complex { re, im },
-        _ => Complex::default(),
-    }
-}
-
-fn set(pairs: &mut [f64], i: usize, x: Complex) {
-    if let Some([re, im]) = pairs.get_mut(2 * i..2 * i + 2) {
-        (*re, *im) = (x.re, x.im);
-    }
-}
-
-/// The buffers of a transform, each of `length` complex numbers.
-struct Work<'a> {
-    length: usize,
-    signal: &'a mut [f64],
-    result: &'a mut [f64],
-    /// Terms of one sum.
-    terms: &'a mut [f64],
-    /// The roots of unity.
-    roots: &'a mut [f64],
-}
-
-impl<'a> Work<'a> {
-    /// Buffers from `8 * length` numbers.
-    fn new(memory: &'a mut [f64], length: usize, inverse: bool) -> Self {
-        let (signal, rest) = memory.split_at_mut(memory.len() / 4);
-        let (result, rest) = rest.split_at_mut(rest.len() / 3);
-        let (terms, roots) = rest.split_at_mut(rest.len() / 2);
-        for i in 0..length {
-            let angle = 2.0 * core::f64::consts::PI * (i as f64 / length as f64);
-            let (sin, cos) = libm::sincos(angle);
-            set(roots, i, Complex { re: cos, im: if inverse { sin } else { -sin } });
-        }
-        Work { length, signal, result, terms, roots }
-    }
-
-    fn result(&self, k: usize) -> Complex {
-        get(self.result, k)
-    }
-
-    /// Transforms the signal that `read` gives.
-    fn transform(&mut self, read: impl Fn(usize) -> Complex) {
-        (0..self.length).for_each(|i| set(self.signal, i, read(i)));
-        self.part(0, 1, 0, self.length);
-    }
-
-    /// The transform of the `n` elements of the signal from `first` on, `step` apart, into the result from `to` on.
-    fn part(&mut self, first: usize, step: usize, to: usize, n: usize) {
-        if n == 1 {
-            let x = get(self.signal, first);
-            return set(self.result, to, x);
-        }
-        let radix = smallest_factor(n);
-        let m = n / radix;
-        for j in 0..radix {
-            self.part(first + j * step, step * radix, to + j * m, m);
-        }
-        // A root of order `n` is every `step`-th of those of the whole length.
-        for k in 0..m {
-            for j in 0..radix {
-                let term = get(self.result, to + j * m + k) * get(self.roots, j * k * step);
-                set(self.terms, j, term);
-            }
-            if radix == 2 {
-                let (a, b) = (get(self.terms, 0), get(self.terms, 1));
-                set(self.result, to + k, a + b);
-                set(self.result, to + m + k, Complex { re: a.re - b.re, im: a.im - b.im });
-                continue;
-            }
-            for q in 0..radix {
-                let mut sum = get(self.terms, 0);
-                let mut root = 0;
-                for j in 1..radix {
-                    root += q * m * step;
-                    root %= self.length;
-                    sum = sum + get(self.terms, j) * get(self.roots, root);
-                }
-                set(self.result, to + q * m + k, sum);
-            }
-        }
-    }
-}
-
-/// The smallest prime factor of `n >= 2`.
-fn smallest_factor(n: usize) -> usize {
-    let mut factor = 2;
-    while factor * factor <= n {
-        if n.is_multiple_of(factor) {
-            return factor;
-        }
-        factor += 1;
-    }
-    n
 }
 
 #[cfg(test)]
@@ -264,7 +191,7 @@ mod tests {
     #[test]
     fn lines_of_every_length() {
         let mut rng = Rng::new(14);
-        for n in (1..40).chain([64, 101, 120, 128, 210]) {
+        for n in (1..40).chain([64, 67, 101, 120, 128, 134, 210, 499, 1001]) {
             for parts in [1, 2] {
                 for inverse in [false, true] {
                     // Axis 1 of [2, given, 3, parts]: shorter or longer than the transform.
@@ -310,6 +237,56 @@ mod tests {
             let mut out = [Tensor::zeros(DType::F64, &[n, 1])];
             run(&back.into(), &[Some(&half[0])], &mut out, None, Isa::Portable).unwrap();
             check(&out[0].to_vec::<f64>(), data.iter().copied(), "back");
+        }
+    }
+
+    #[test]
+    fn a_long_prime_takes_no_square_of_time() {
+        let mut rng = Rng::new(16);
+        let n = 100_003;
+        let data: Vec<f64> = (0..2 * n).map(|_| f64::from(rng.range(-1.0, 1.0))).collect();
+        let p = Dft { length: List::EMPTY, axis: 0, inverse: false, onesided: false };
+        let mut out = [Tensor::zeros(DType::F64, &[n, 2])];
+        run(&p.into(), &[Some(&Tensor::of(&data, &[n, 2]))], &mut out, None, Isa::Portable).unwrap();
+        let out = out[0].to_vec::<f64>();
+        for k in [0, 1, 50_000, n - 1] {
+            let term = |t: usize| {
+                let (sin, cos) = (-core::f64::consts::TAU * (k * t % n) as f64 / n as f64).sin_cos();
+                [data[2 * t] * cos - data[2 * t + 1] * sin, data[2 * t] * sin + data[2 * t + 1] * cos]
+            };
+            let wanted = (0..n).map(term).fold([0.0; 2], |a, b| [a[0] + b[0], a[1] + b[1]]);
+            check(&out[2 * k..2 * k + 2], wanted.into_iter().map(|x| x + 0.0), "long");
+        }
+    }
+
+    #[test]
+    fn each_in_its_own_precision() {
+        let mut rng = Rng::new(17);
+        for n in [10, 400, 509, 512] {
+            let data: Vec<f32> = (0..2 * n).map(|_| rng.range(-1.0, 1.0)).collect();
+            let wide: Vec<f64> = data.iter().map(|x| f64::from(*x)).collect();
+            for (parts, inverse) in [(1, false), (2, false), (2, true)] {
+                let p = Dft { length: List::EMPTY, axis: 0, inverse, onesided: false };
+                let dims = [2 * n / parts, parts];
+                let mut out = [DType::F32, DType::F64].map(|dtype| [Tensor::zeros(dtype, &[dims[0], 2])]);
+                run(&p.into(), &[Some(&Tensor::of(&data, &dims))], &mut out[0], None, Isa::Portable).unwrap();
+                run(&p.into(), &[Some(&Tensor::of(&wide, &dims))], &mut out[1], None, Isa::Portable).unwrap();
+                let (narrow, wide) = (out[0][0].to_vec::<f32>(), out[1][0].to_vec::<f64>());
+                let largest = wide.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+                for (a, b) in narrow.iter().zip(wide) {
+                    assert!((f64::from(*a) - b).abs() < 2e-6 * largest, "{n} {parts} {inverse}: {a} {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn workspace_grows_with_the_length() {
+        let mut before = 0;
+        for n in 0..3000 {
+            let bytes = line::room(n).unwrap();
+            assert!(bytes >= before, "{n}");
+            before = bytes;
         }
     }
 
