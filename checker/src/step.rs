@@ -142,6 +142,14 @@ impl Sim<'_> {
         for s in defines {
             self.assume(*s, limit(prim, &sources))?;
         }
+        let mut parameters = Ok(0);
+        prim.map_extents(&mut |e| {
+            if parameters.is_ok() {
+                parameters = self.eval(e);
+            }
+            e
+        });
+        parameters?;
         let mut targets = Vec::with_capacity(writes.len());
         for (j, v) in writes.iter().enumerate() {
             let Some(v) = *v else { continue };

@@ -5,7 +5,7 @@
 mod control;
 mod lower;
 #[cfg(test)]
-mod nets;
+pub(crate) mod nets;
 mod program;
 #[cfg(test)]
 mod tests;

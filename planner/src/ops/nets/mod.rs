@@ -8,7 +8,7 @@ use crate::{DimOption, DimTarget, Options, Planned, plan};
 use ::plan::DType;
 use runtime::interpret::{InputTensor, Interpreter, Mode, OutputTensor};
 
-pub(super) fn node(op: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&str, Attribute)]) -> Node {
+pub(crate) fn node(op: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&str, Attribute)]) -> Node {
     let owned = |list: &[&str]| list.iter().map(|s| s.to_string()).collect();
     let mut node =
         Node { op_type: op.into(), opset: 21, inputs: owned(inputs), outputs: owned(outputs), ..Node::default() };
@@ -18,54 +18,54 @@ pub(super) fn node(op: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&
     node
 }
 
-pub(super) fn int(value: i64) -> Attribute {
+pub(crate) fn int(value: i64) -> Attribute {
     Attribute::Int(value)
 }
 
-pub(super) fn ints(values: &[i64]) -> Attribute {
+pub(crate) fn ints(values: &[i64]) -> Attribute {
     Attribute::Ints(values.to_vec())
 }
 
-pub(super) fn body(graph: Graph) -> Attribute {
+pub(crate) fn body(graph: Graph) -> Attribute {
     Attribute::Graph(Box::new(graph))
 }
 
 /// A constant vector, or a scalar of one number.
-pub(super) fn constant(name: &str, dims: &[i64], values: &[i64]) -> Tensor {
+pub(crate) fn constant(name: &str, dims: &[i64], values: &[i64]) -> Tensor {
     Tensor::from_ints(name, dims.to_vec(), values).unwrap()
 }
 
-pub(super) fn of_floats(name: &str, dims: &[i64], values: &[f32]) -> Tensor {
+pub(crate) fn of_floats(name: &str, dims: &[i64], values: &[f32]) -> Tensor {
     Tensor::from_floats(name, dims.to_vec(), values).unwrap()
 }
 
 /// A declared tensor; dims that are no numbers are names.
-pub(super) fn info(name: &str, dtype: ElemType, dims: &str) -> ValueInfo {
+pub(crate) fn info(name: &str, dtype: ElemType, dims: &str) -> ValueInfo {
     let dims = dims.split_whitespace().map(|d| d.parse().map_or_else(|_| Dim::Named(d.into()), Dim::Known)).collect();
     ValueInfo { name: name.into(), ty: Type::Tensor { dtype, dims: Some(dims) } }
 }
 
-pub(super) fn floats(name: &str, dims: &str) -> ValueInfo {
+pub(crate) fn floats(name: &str, dims: &str) -> ValueInfo {
     info(name, ElemType::Float32, dims)
 }
 
 /// A graph whose outputs declare nothing.
-pub(super) fn graph(inputs: Vec<ValueInfo>, constants: Vec<Tensor>, nodes: Vec<Node>, outputs: &[&str]) -> Graph {
+pub(crate) fn graph(inputs: Vec<ValueInfo>, constants: Vec<Tensor>, nodes: Vec<Node>, outputs: &[&str]) -> Graph {
     let outputs = outputs.iter().map(|name| ValueInfo { name: name.to_string(), ty: Type::Unknown }).collect();
     Graph { name: "net".into(), nodes, inputs, outputs, initializers: constants, ..Graph::default() }
 }
 
-pub(super) fn dim(name: &str, lo: i64, hi: i64) -> DimOption {
+pub(crate) fn dim(name: &str, lo: i64, hi: i64) -> DimOption {
     DimOption { target: DimTarget::Named(name.into()), lo, hi, step: 1 }
 }
 
-pub(super) fn try_planned(graph: Graph, dims: &[DimOption]) -> Result<Planned, crate::Error> {
+pub(crate) fn try_planned(graph: Graph, dims: &[DimOption]) -> Result<Planned, crate::Error> {
     let model = Model { ir_version: 10, opsets: [(String::new(), 21)].into(), graph, ..Model::default() };
     plan(model, &Options { dims: dims.to_vec(), ..Options::default() })
 }
 
 /// The plan, which the checker has accepted.
-pub(super) fn planned(graph: Graph, dims: &[DimOption]) -> Planned {
+pub(crate) fn planned(graph: Graph, dims: &[DimOption]) -> Planned {
     let planned = try_planned(graph, dims).unwrap_or_else(|e| panic!("{e}"));
     if let Err(rejection) = checker::check(&planned.plan, &checker::Points::default()) {
         panic!("{rejection:?}");
@@ -75,32 +75,32 @@ pub(super) fn planned(graph: Graph, dims: &[DimOption]) -> Planned {
 
 /// A tensor to run on.
 #[derive(Clone)]
-pub(super) struct Data {
+pub(crate) struct Data {
     dtype: DType,
     dims: Vec<usize>,
     bytes: Vec<u8>,
 }
 
-pub(super) fn f32s(dims: &[usize], values: &[f32]) -> Data {
+pub(crate) fn f32s(dims: &[usize], values: &[f32]) -> Data {
     Data { dtype: DType::F32, dims: dims.to_vec(), bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect() }
 }
 
-pub(super) fn i64s(dims: &[usize], values: &[i64]) -> Data {
+pub(crate) fn i64s(dims: &[usize], values: &[i64]) -> Data {
     Data { dtype: DType::I64, dims: dims.to_vec(), bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect() }
 }
 
-pub(super) fn bools(dims: &[usize], values: &[bool]) -> Data {
+pub(crate) fn bools(dims: &[usize], values: &[bool]) -> Data {
     Data { dtype: DType::Bool, dims: dims.to_vec(), bytes: values.iter().map(|v| u8::from(*v)).collect() }
 }
 
 /// Counts up from 1.
-pub(super) fn counting(dims: &[usize]) -> Data {
+pub(crate) fn counting(dims: &[usize]) -> Data {
     let values: Vec<f32> = (1..=dims.iter().product::<usize>()).map(|i| i as f32).collect();
     f32s(dims, &values)
 }
 
 /// The outputs, the same from the static arena and from memory taken tensor by tensor.
-pub(super) fn run(planned: &Planned, inputs: &[Data]) -> Vec<OutputTensor> {
+pub(crate) fn run(planned: &Planned, inputs: &[Data]) -> Vec<OutputTensor> {
     let inputs: Vec<InputTensor<'_>> =
         inputs.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
     let mut all = Vec::new();
@@ -114,12 +114,12 @@ pub(super) fn run(planned: &Planned, inputs: &[Data]) -> Vec<OutputTensor> {
     all.swap_remove(0)
 }
 
-pub(super) fn as_f32s(t: &OutputTensor) -> Vec<f32> {
+pub(crate) fn as_f32s(t: &OutputTensor) -> Vec<f32> {
     assert_eq!(t.dtype, DType::F32);
     t.bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
 }
 
-pub(super) fn as_i64s(t: &OutputTensor) -> Vec<i64> {
+pub(crate) fn as_i64s(t: &OutputTensor) -> Vec<i64> {
     assert_eq!(t.dtype, DType::I64);
     t.bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect()
 }

@@ -207,3 +207,14 @@ fn bits_of_computed_values() {
     let want: Vec<u8> = [-1.0f32, 2.0, -0.5].iter().flat_map(|v| v.to_bits().to_le_bytes()).collect();
     assert_eq!(out[0].bytes, want);
 }
+
+/// An extent that a step finds is kept though nobody looks at the elements; without the step, the checker refuses the plan.
+#[test]
+fn a_count_alone() {
+    let nodes = vec![node("NonZero", &["x"], &["places"], &[]), node("Shape", &["places"], &["shape"], &[])];
+    let planned = planned(graph(vec![floats("x", "4")], vec![], nodes, &["shape"]), &[]);
+    assert_eq!(as_i64s(&run(&planned, &[f32s(&[4], &[0.0, 3.0, 0.0, 1.0])])[0]), [1, 2]);
+    let mut plan = planned.plan;
+    plan.blocks[0].steps.retain(|s| !matches!(&s.action, ::plan::Action::Run { defines, .. } if !defines.is_empty()));
+    assert!(checker::check(&plan, &checker::Points::default()).is_err());
+}
