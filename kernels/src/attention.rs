@@ -1,5 +1,6 @@
 //! Scaled dot-product attention: checks, masks, and the passes over a row of scores. f32 goes by blocks of queries through
-//! the f32 matrix product; other types are computed by the definition in f64.
+//! the f32 matrix product; other types, and softmaxes in another precision,
+//! by the definition.
 
 mod fast;
 mod reference;
@@ -18,7 +19,11 @@ pub fn attention(p: &Attention<i64>, call: &mut Call<'_, '_>) -> Result<(), Faul
         return Ok(());
     }
     let f32s = [&job.q, &job.k, &job.v].iter().all(|s| s.dtype() == DType::F32);
-    if f32s && out.dtype() == DType::F32 && scores.as_ref().is_none_or(|s| s.dtype() == DType::F32) {
+    if f32s
+        && p.softmax == DType::F32
+        && out.dtype() == DType::F32
+        && scores.as_ref().is_none_or(|s| s.dtype() == DType::F32)
+    {
         let scores = scores.as_mut().map(|s| s.slice::<f32>()).transpose()?;
         fast::run(&job, call, out.slice()?, scores)
     } else {
@@ -30,7 +35,7 @@ pub fn attention(p: &Attention<i64>, call: &mut Call<'_, '_>) -> Result<(), Faul
 ///
 /// # Errors
 /// A [`Fault`] when the operands do not fit.
-pub fn workspace(_p: &Attention<i64>, reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
+pub fn workspace(p: &Attention<i64>, reads: &[Option<Meta>], writes: &[Option<Meta>]) -> Result<usize, Fault> {
     let (Some(Some(q)), Some(Some(k)), Some(Some(v))) = (reads.first(), reads.get(1), reads.get(2)) else {
         return Err(Fault::Missing { operand: 0 });
     };
@@ -38,8 +43,12 @@ pub fn workspace(_p: &Attention<i64>, reads: &[Option<Meta>], _writes: &[Option<
         return Err(Fault::Shape("attention is over four axes"));
     };
     let extents = Extents { batch: 1, q_heads: 1, kv_heads: 1, sq, skv, d, dv };
-    let floats = fast::floats(&extents)?.checked_mul(size_of::<f32>()).ok_or(Fault::Extent)?;
-    Ok(if q.dtype == DType::F32 { floats.max(skv * size_of::<f64>()) } else { skv * size_of::<f64>() })
+    let f32s = [q, k, v].into_iter().chain(writes.iter().flatten()).all(|meta| meta.dtype == DType::F32);
+    let (numbers, size) = match f32s && p.softmax == DType::F32 {
+        true => (fast::floats(&extents)?, size_of::<f32>()),
+        false => (reference::numbers(&extents)?, size_of::<f64>()),
+    };
+    numbers.checked_mul(size).ok_or(Fault::Extent)
 }
 
 /// The extents of the operands.
@@ -76,6 +85,8 @@ struct Job<'a> {
     past: i64,
     scale: f64,
     softcap: f32,
+    /// What the probabilities are computed in.
+    softmax: DType,
     /// How many keys before and after a query's own position count.
     window: (i64, i64),
     scores: u8,
@@ -124,6 +135,7 @@ impl<'a> Job<'a> {
             past: p.past.first().copied().unwrap_or(0),
             scale: if p.scale == 0.0 { 1.0 / libm::sqrt(d as f64) } else { f64::from(p.scale) },
             softcap: p.softcap,
+            softmax: p.softmax,
             window: (left, if p.causal { 0 } else { right }),
             scores: p.scores,
         })

@@ -20,7 +20,7 @@ use crate::spatial::{Accumulator, Image, Real, Windows, split_dims};
 use crate::{Call, Dst, Element, Fault, Meta, Src};
 use half::{bf16, f16};
 use plan::DType;
-use plan::prim::{Activation, Conv, ConvLayout, DataLayout};
+use plan::prim::{Activation, ActivationKind, Conv, ConvLayout, DataLayout};
 
 /// Width of a panel of packed weights.
 const PANEL: usize = 16;
@@ -171,10 +171,14 @@ where
             if let Some(bias) = bias {
                 sum += bias[m].widen();
             }
+            // What is merged into the convolution sees what it alone would have stored.
+            if !matches!(residual, Residual::None) || job.activation.kind != ActivationKind::Identity {
+                sum = T::narrow(sum).widen();
+            }
             match residual {
                 Residual::None => {}
-                Residual::InPlace => sum += y[i].widen(),
-                Residual::At(r) => sum += r[i].widen(),
+                Residual::InPlace => sum = T::narrow(sum + y[i].widen()).widen(),
+                Residual::At(r) => sum = T::narrow(sum + r[i].widen()).widen(),
             }
             y[i] = T::narrow(sum.activate(&job.activation));
         },

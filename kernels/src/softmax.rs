@@ -1,11 +1,12 @@
 //! Softmax, its logarithm and hardmax along an axis.
 //!
 //! f32 uses vectors along the axis where it is the last one, else across neighbouring columns; error of a softmax about
-//! 4 ulp plus the rounding of the sum. Rows of nothing but `-inf` give NaN; `-inf` among other numbers gives 0.
+//! 4 ulp plus the rounding of the sum. Other types go by the definition, in which each of the operators that a softmax is
+//! made of rounds. Rows of nothing but `-inf` give NaN; `-inf` among other numbers gives 0.
 
 use crate::{
     Call, Fault, Meta,
-    real::{Reals, RealsMut},
+    real::{Reals, RealsMut, Total, rounded},
     simd::{Simd, isa_fn, lanes1},
     vecmath,
 };
@@ -41,10 +42,12 @@ pub fn softmax(p: &Softmax, call: &mut Call<'_, '_>) -> Result<(), Fault> {
         return Ok(());
     }
     let from = if src.is_shared() { None } else { Some(src.bytes().and(Reals::of(&src))?) };
+    let dst_type = dst.dtype();
     let mut to = RealsMut::of(&mut dst)?;
     for o in 0..outer {
         for i in 0..inner {
-            reference(p.kind, from, &mut to, o * n * inner + i, n, inner);
+            let line = Line { dtype: dst_type, first: o * n * inner + i, n, step: inner };
+            line.reference(p.kind, from, &mut to);
         }
     }
     Ok(())
@@ -58,29 +61,56 @@ pub fn workspace(_p: &Softmax, _reads: &[Option<Meta>], _writes: &[Option<Meta>]
     Ok(0)
 }
 
-/// One softmax over `n` elements `step` apart, by its definition, in f64.
-fn reference(kind: SoftmaxKind, from: Option<Reals<'_>>, to: &mut RealsMut<'_>, first: usize, n: usize, step: usize) {
-    let read = |to: &RealsMut<'_>, i: usize| match &from {
-        Some(from) => from.get(first + i * step),
-        None => to.get(first + i * step),
-    };
-    let (mut max, mut arg) = (read(to, 0), 0);
-    for i in 1..n {
-        let x = read(to, i);
-        if x > max {
-            (max, arg) = (x, i);
+/// `n >= 1` elements `step` apart.
+struct Line {
+    dtype: DType,
+    first: usize,
+    n: usize,
+    step: usize,
+}
+
+impl Line {
+    /// Softmax by its definition, a function of simpler operators, each of which rounds to the type.
+    fn reference(&self, kind: SoftmaxKind, from: Option<Reals<'_>>, to: &mut RealsMut<'_>) {
+        let places = || (0..self.n).map(|i| self.first + i * self.step);
+        let read = |to: &RealsMut<'_>, at: usize| from.map_or_else(|| to.get(at), |from| from.get(at));
+        let (mut max, mut arg) = (read(to, self.first), self.first);
+        for at in places().skip(1) {
+            let x = read(to, at);
+            if x > max {
+                (max, arg) = (x, at);
+            }
         }
+        if kind == SoftmaxKind::Hardmax {
+            return places().for_each(|at| to.set(at, if at == arg { 1.0 } else { 0.0 }));
+        }
+        if kind == SoftmaxKind::LogSoftmax {
+            // The logarithm of a sum that was rounded would have few places left where it is near 0.
+            let sum: f64 = places().map(|at| libm::exp(read(to, at) - max)).sum();
+            let logarithm = libm::log(sum);
+            return places().for_each(|at| to.set(at, read(to, at) - max - logarithm));
+        }
+        let mut sum = Total::new(self.dtype);
+        for at in places() {
+            let e = rounded(self.dtype, libm::exp(rounded(self.dtype, read(to, at) - max)));
+            sum.add(e);
+            to.set(at, e);
+        }
+        let sum = sum.get();
+        places().for_each(|at| to.set(at, to.get(at) / sum));
     }
-    if kind == SoftmaxKind::Hardmax {
-        (0..n).for_each(|i| to.set(first + i * step, if i == arg { 1.0 } else { 0.0 }));
-        return;
+}
+
+/// Softmax of a row of numbers of a type, as [`softmax`] computes it.
+pub(crate) fn row_of(dtype: DType, row: &mut [f64]) {
+    let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut sum = Total::new(dtype);
+    for x in row.iter_mut() {
+        *x = rounded(dtype, libm::exp(rounded(dtype, *x - max)));
+        sum.add(*x);
     }
-    let sum: f64 = (0..n).map(|i| libm::exp(read(to, i) - max)).sum();
-    for i in 0..n {
-        let x = read(to, i) - max;
-        let y = if kind == SoftmaxKind::LogSoftmax { x - libm::log(sum) } else { libm::exp(x) / sum };
-        to.set(first + i * step, y);
-    }
+    let sum = sum.get();
+    row.iter_mut().for_each(|x| *x = rounded(dtype, *x / sum));
 }
 
 isa_fn! {
@@ -211,17 +241,20 @@ mod tests {
     use half::{bf16, f16};
     use std::{vec, vec::Vec};
 
-    fn wanted(kind: SoftmaxKind, x: &[f64], n: usize, inner: usize) -> Vec<f64> {
+    /// By the definition, whose operators round as `round` does, but for their sums.
+    fn wanted(kind: SoftmaxKind, x: &[f64], n: usize, inner: usize, round: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut out = vec![0.0; x.len()];
         for (i, y) in out.iter_mut().enumerate() {
             let first = i / (n * inner) * n * inner + i % inner;
             let column: Vec<f64> = (0..n).map(|j| x[first + j * inner]).collect();
             let max = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let sum: f64 = column.iter().map(|x| (x - max).exp()).sum();
+            let e = |x: f64| round(round(x - max).exp());
+            let sum: f64 = column.iter().map(|x| e(*x)).sum();
+            let exact: f64 = column.iter().map(|x| (x - max).exp()).sum();
             let place = (i - first) / inner;
             *y = match kind {
-                SoftmaxKind::Softmax => (x[i] - max).exp() / sum,
-                SoftmaxKind::LogSoftmax => x[i] - max - sum.ln(),
+                SoftmaxKind::Softmax => round(e(x[i]) / sum),
+                SoftmaxKind::LogSoftmax => x[i] - max - exact.ln(),
                 SoftmaxKind::Hardmax => f64::from(column.iter().position(|x| *x == max) == Some(place)),
             };
         }
@@ -236,7 +269,10 @@ mod tests {
         let input = Tensor::of(&data, &dims);
         for kind in [SoftmaxKind::Softmax, SoftmaxKind::LogSoftmax, SoftmaxKind::Hardmax] {
             let p = Softmax { kind, axis: axis as u8 }.into();
-            let wanted = wanted(kind, &x, dims[axis].max(1), dims[axis + 1..].iter().product::<usize>().max(1));
+            let wanted = {
+                let inner = dims[axis + 1..].iter().product::<usize>().max(1);
+                wanted(kind, &x, dims[axis].max(1), inner, |x| rounded(T::DTYPE, x))
+            };
             for shared in [None, Some(0)] {
                 let mut out = [if shared.is_some() { input.clone() } else { Tensor::zeros(T::DTYPE, &dims) }];
                 run(&p, &[Some(&input)], &mut out, shared, isa).unwrap();
@@ -261,7 +297,8 @@ mod tests {
         for _ in 0..20 {
             case(&mut rng, Isa::detect(), f64::from, |x| x, 1e-13);
             case(&mut rng, Isa::detect(), f16::from_f32, f16::to_f64, 1e-3);
-            case(&mut rng, Isa::detect(), bf16::from_f32, bf16::to_f64, 8e-3);
+            // Up to eight roundings of the sum.
+            case(&mut rng, Isa::detect(), bf16::from_f32, bf16::to_f64, 2e-2);
         }
     }
 

@@ -734,6 +734,8 @@ pub struct Attention<E: Filler> {
     pub window: List<i32, 2>,
     /// `softcap * tanh(score / softcap)`, before the mask is added; 0: none.
     pub softcap: f32,
+    /// What the probabilities are computed in.
+    pub softmax: DType,
     /// What `w1` holds: 0 scaled scores, 1 after the soft cap, 2 with the mask added, 3 the probabilities.
     pub scores: u8,
 }
@@ -885,6 +887,6 @@ over_extents! {
     Pool [before, after] { kind, kernel, strides, dilations, count_include_pad, column_major, data },
     Iota [range] {},
     Literal [elements] {},
-    Attention [past] { scale, causal, window, softcap, scores },
+    Attention [past] { scale, causal, window, softcap, softmax, scores },
     Dft [length] { axis, inverse, onesided },
 }

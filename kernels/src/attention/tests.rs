@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     Isa, Shape,
+    real::rounded,
     testing::{Rng, Tensor, isas, run},
 };
 use plan::List;
@@ -54,6 +55,7 @@ fn case(rng: &mut Rng, dtype: DType, isa: Isa, fuzz: f64) {
         causal: rng.below(2) == 1,
         window: [List::EMPTY, List::of([3, -1]), List::of([-1, 4]), List::of([2, 1])][rng.below(4)],
         softcap: [0.0, 1.5][rng.below(2)],
+        softmax: [dtype, DType::F64][rng.below(2)],
         scores: rng.below(4) as u8,
     };
     let (qs, ks, vs) = (numbers(&q), numbers(&k), numbers(&v));
@@ -63,11 +65,13 @@ fn case(rng: &mut Rng, dtype: DType, isa: Isa, fuzz: f64) {
         let (batch, h, i) = (at / sq / hq, at / sq % hq, at % sq);
         let kv = batch * hkv + h / group;
         let scale = if p.scale == 0.0 { 1.0 / (d as f64).sqrt() } else { f64::from(p.scale) };
-        let raw: Vec<f64> = (0..skv)
-            .map(|j| scale * (0..d).map(|x| qs[at * d + x] * ks[(kv * skv + j) * d + x]).sum::<f64>())
-            .collect();
+        let round = |x: f64| rounded(dtype, x);
+        let root = round(scale.sqrt());
+        let product = |j: usize, x: usize| round(qs[at * d + x] * root) * round(ks[(kv * skv + j) * d + x] * root);
+        let raw: Vec<f64> = (0..skv).map(|j| round((0..d).map(|x| product(j, x)).sum())).collect();
         let cap = f64::from(p.softcap);
-        let capped: Vec<f64> = raw.iter().map(|x| if cap > 0.0 { cap * (x / cap).tanh() } else { *x }).collect();
+        let capped: Vec<f64> =
+            raw.iter().map(|x| if cap > 0.0 { round(cap * round(round(x / cap).tanh())) } else { *x }).collect();
         let length = lengths.as_ref().map(|l| l[batch]);
         let position = i as i64 + length.map_or(p.past.first().copied().unwrap_or(0), |l| l - sq as i64);
         let added: Vec<f64> = (0..skv)
@@ -81,11 +85,12 @@ fn case(rng: &mut Rng, dtype: DType, isa: Isa, fuzz: f64) {
                 if outside { f64::NEG_INFINITY } else { masked }
             })
             .collect();
-        let biased: Vec<f64> = capped.iter().zip(&added).map(|(x, y)| x + y).collect();
+        let biased: Vec<f64> = capped.iter().zip(&added).map(|(x, y)| round(x + y)).collect();
         let max = biased.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = biased.iter().map(|x| (x - max).exp()).sum();
+        let e = |x: f64| rounded(p.softmax, rounded(p.softmax, x - max).exp());
+        let sum: f64 = biased.iter().map(|x| e(*x)).sum();
         let none = added.iter().all(|x| *x == f64::NEG_INFINITY);
-        let probabilities: Vec<f64> = biased.iter().map(|x| if none { 0.0 } else { (x - max).exp() / sum }).collect();
+        let probabilities: Vec<f64> = biased.iter().map(|x| if none { 0.0 } else { round(e(*x) / sum) }).collect();
         wanted.extend((0..dv).map(|x| (0..skv).map(|j| probabilities[j] * vs[(kv * skv + j) * dv + x]).sum::<f64>()));
         wanted_scores.extend([raw, capped, biased, probabilities][usize::from(p.scores)].clone());
     }
@@ -121,7 +126,15 @@ fn many_queries_go_in_blocks() {
     let (sq, skv, d) = (40, 9000, 4);
     let dims = [[1, 1, sq, d], [1, 1, skv, d], [1, 1, skv, d]];
     let [q, k, v] = dims.map(|dims| random(&mut rng, &dims, DType::F32, false));
-    let p = Attention { past: List::EMPTY, scale: 0.0, causal: false, window: List::EMPTY, softcap: 0.0, scores: 0 };
+    let p = Attention {
+        past: List::EMPTY,
+        scale: 0.0,
+        causal: false,
+        window: List::EMPTY,
+        softcap: 0.0,
+        softmax: DType::F32,
+        scores: 0,
+    };
     let mut out = [Tensor::zeros(DType::F32, &[1, 1, sq, d])];
     run(&p.into(), &[Some(&q), Some(&k), Some(&v)], &mut out, None, Isa::detect()).unwrap();
     let (qs, ks, vs) = (numbers(&q), numbers(&k), numbers(&v));
@@ -140,7 +153,15 @@ fn many_queries_go_in_blocks() {
 #[test]
 fn workspace_grows_with_every_extent() {
     let mut rng = Rng::new(12);
-    let p = Attention { past: List::EMPTY, scale: 0.0, causal: false, window: List::EMPTY, softcap: 0.0, scores: 0 };
+    let p = Attention {
+        past: List::EMPTY,
+        scale: 0.0,
+        causal: false,
+        window: List::EMPTY,
+        softcap: 0.0,
+        softmax: DType::F32,
+        scores: 0,
+    };
     for _ in 0..500 {
         let bytes = |[sq, skv, d, dv]: [usize; 4]| {
             let meta = |dims: &[usize]| Some(Meta { dtype: DType::F32, dims: plan::Axes::from_slice(dims).unwrap() });
@@ -150,5 +171,45 @@ fn workspace_grows_with_every_extent() {
         let mut large = small;
         large[rng.below(4)] += rng.below(500);
         assert!(bytes(small) <= bytes(large), "{small:?} {large:?}");
+    }
+}
+
+/// Rounded as an operator of its own would store it.
+fn bf16(x: f64) -> f64 {
+    f64::from(half::bf16::from_f64(x))
+}
+
+#[test]
+fn sixteen_bits_round_at_each_operator_of_the_definition() {
+    let mut rng = Rng::new(13);
+    let (sq, skv, d) = (3, 6, 8);
+    let [q, k, v] = [sq, skv, skv].map(|rows| random(&mut rng, &[1, 1, rows, d], DType::BF16, false));
+    let p = Attention {
+        past: List::EMPTY,
+        scale: 0.0,
+        causal: false,
+        window: List::EMPTY,
+        softcap: 2.0,
+        softmax: DType::BF16,
+        scores: 0,
+    };
+    let mut out = [Tensor::zeros(DType::BF16, &[1, 1, sq, d])];
+    run(&p.into(), &[Some(&q), Some(&k), Some(&v)], &mut out, None, Isa::detect()).unwrap();
+    let (qs, ks, vs, found) = (numbers(&q), numbers(&k), numbers(&v), numbers(&out[0]));
+    let root = bf16((1.0 / 8f64.sqrt()).sqrt());
+    for i in 0..sq {
+        let score = |j: usize| {
+            let product = |x: usize| bf16(qs[i * d + x] * root) * bf16(ks[j * d + x] * root);
+            let score = bf16((0..d).map(product).sum());
+            bf16(bf16(bf16(score / 2.0).tanh()) * 2.0)
+        };
+        let scores: Vec<f64> = (0..skv).map(score).collect();
+        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let e: Vec<f64> = scores.iter().map(|x| bf16(bf16(x - max).exp())).collect();
+        let sum = e.iter().fold(0.0, |sum, x| bf16(sum + x));
+        for x in 0..d {
+            let wanted = bf16((0..skv).map(|j| bf16(e[j] / sum) * vs[j * d + x]).sum());
+            assert_eq!(found[i * d + x], wanted, "{i} {x}");
+        }
     }
 }

@@ -1,11 +1,12 @@
-//! Matrix products of every type but f32, by their definition. f16 and bf16 accumulate in f32; integers wrap.
+//! Matrix products of every type but f32, by their definition. f16 and bf16 accumulate in f32, and the sum is
+//! rounded before a residual is added or an activation applied, as operators of their own would see it; integers wrap.
 
 use super::{Product, Strides, activate};
 use crate::{Call, Dst, Element, Fault, Src, activation};
 use half::{bf16, f16};
 use plan::{
     DType,
-    prim::{ActivationKind, MatMul},
+    prim::{Activation, ActivationKind, MatMul},
 };
 
 /// Columns summed side by side.
@@ -49,16 +50,29 @@ pub(super) fn run(p: &MatMul, call: &Call<'_, '_>, product: &Product<'_>, dst: &
             quantised(product, dst, zero_a, zero_b)
         }
         (a, b, _) if a != b => unlike,
-        (DType::F64, ..) => floats(product, dst, |x: f64| x, |x| if identity { x } else { activate::scalar(act, x) }),
-        (DType::F16, ..) => floats(product, dst, f16::to_f32, |x| f16::from_f32(activation::scalar(act, x))),
-        (DType::BF16, ..) => floats(product, dst, bf16::to_f32, |x| bf16::from_f32(activation::scalar(act, x))),
+        (DType::F64, ..) => {
+            floats(product, dst, |x: f64| x, |x| if identity { x } else { activate::scalar(act, x) }, |x| x)
+        }
+        (DType::F16, ..) => {
+            let round = |x| f16::from_f32(x).to_f32();
+            floats(product, dst, f16::to_f32, |x| f16::from_f32(apply(act, x, round)), round)
+        }
+        (DType::BF16, ..) => {
+            let round = |x| bf16::from_f32(x).to_f32();
+            floats(product, dst, bf16::to_f32, |x| bf16::from_f32(apply(act, x, round)), round)
+        }
         _ if !identity => Err(Fault::Unsupported("an activation of integers")),
-        (DType::I32, ..) => floats(product, dst, |x: i32| x, |x| x),
-        (DType::I64, ..) => floats(product, dst, |x: i64| x, |x| x),
-        (DType::U32, ..) => floats(product, dst, |x: u32| x, |x| x),
-        (DType::U64, ..) => floats(product, dst, |x: u64| x, |x| x),
+        (DType::I32, ..) => floats(product, dst, |x: i32| x, |x| x, |x| x),
+        (DType::I64, ..) => floats(product, dst, |x: i64| x, |x| x, |x| x),
+        (DType::U32, ..) => floats(product, dst, |x: u32| x, |x| x, |x| x),
+        (DType::U64, ..) => floats(product, dst, |x: u64| x, |x| x, |x| x),
         (found, ..) => Err(Fault::DType { found, wanted: "a number type" }),
     }
+}
+
+/// An activation of what the product alone would have stored.
+fn apply(activation: &Activation, x: f32, round: impl Fn(f32) -> f32) -> f32 {
+    if activation.kind == ActivationKind::Identity { x } else { activation::scalar(activation, round(x)) }
 }
 
 /// The product of matrices of one type.
@@ -67,12 +81,13 @@ fn floats<T: Element, S: Sum>(
     dst: &mut Dst<'_>,
     load: impl Fn(T) -> S,
     store: impl Fn(S) -> T,
+    round: impl Fn(S) -> S,
 ) -> Result<(), Fault> {
     let (a, b) = (product.a.span::<T>()?, product.b.span::<T>()?);
     let (a_0, b_0) = (product.a.origin(), product.b.origin());
     let left = |at: isize, _: usize, _: isize| load(a[a_0.wrapping_add_signed(at)]);
     let right = |at: isize, _: usize, _: isize| load(b[b_0.wrapping_add_signed(at)]);
-    loops(product, dst, left, right, &load, store, (None, None))
+    loops(product, dst, left, right, (&load, store, round), (None, None))
 }
 
 /// A zero point for each row or column, or one for all: bytes, strides and the value of a byte.
@@ -150,7 +165,7 @@ fn quantised(
         widen(b[b_0.wrapping_add_signed(at)], b_signed).wrapping_sub(zero(&zero_b, col, |s| s.col, batch))
     };
     let batches = (zero_a.map(|z| z.strides), zero_b.map(|z| z.strides));
-    loops(product, dst, left, right, &|x: i32| x, |x| x, batches)
+    loops(product, dst, left, right, (&|x: i32| x, |x| x, |x| x), batches)
 }
 
 /// The three loops. `left` and `right` read elements of A and B by offset, row or column, and offset of the batch's zero points.
@@ -159,8 +174,7 @@ fn loops<T: Element, S: Sum>(
     dst: &mut Dst<'_>,
     left: impl Fn(isize, usize, isize) -> S,
     right: impl Fn(isize, usize, isize) -> S,
-    load: &impl Fn(T) -> S,
-    store: impl Fn(S) -> T,
+    (load, store, round): (&impl Fn(T) -> S, impl Fn(S) -> T, impl Fn(S) -> S),
     zeros: (Option<Strides>, Option<Strides>),
 ) -> Result<(), Fault> {
     let bias = product.bias.map(|s| Ok((s.span::<T>()?, s.origin()))).transpose()?;
@@ -195,8 +209,8 @@ fn loops<T: Element, S: Sum>(
                     let at = c_at.wrapping_add(step(product.c_at.row, i)).unsigned_abs() + col;
                     let place = out.get_mut(at).ok_or(Fault::OutOfBounds)?;
                     let sum = bias.map_or(sum, |b| sum.plus(read(b, &product.bias_at, bias_at)));
-                    let sum = residual.map_or(sum, |r| sum.plus(read(r, &product.residual_at, residual_at)));
-                    *place = store(if in_place { sum.plus(load(*place)) } else { sum });
+                    let sum = residual.map_or(sum, |r| round(sum).plus(read(r, &product.residual_at, residual_at)));
+                    *place = store(if in_place { round(sum).plus(load(*place)) } else { sum });
                 }
             }
         }

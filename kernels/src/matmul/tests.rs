@@ -195,3 +195,22 @@ fn workspace_grows_with_every_extent() {
         }
     }
 }
+
+#[test]
+fn what_is_merged_into_a_product_of_16_bits_sees_it_rounded() {
+    let mut rng = Rng::new(31);
+    let mut numbers = |count: usize| -> Vec<f16> { (0..count).map(|_| f16::from_f32(rng.range(-2.0, 2.0))).collect() };
+    let (a, b, c) = (numbers(6), numbers(15), numbers(10));
+    let (at, bt, ct) = (Tensor::of(&a, &[2, 3]), Tensor::of(&b, &[3, 5]), Tensor::of(&c, &[2, 5]));
+    let result = |kind, residual: Option<&Tensor>| {
+        let mut out = [Tensor::zeros(DType::F16, &[2, 5])];
+        let reads = [Some(&at), Some(&bt), None, residual];
+        run(&prim(MatLayout::Plain, kind), &reads, &mut out, None, Isa::Portable).unwrap();
+        out[0].to_vec::<f16>()
+    };
+    let alone = result(ActivationKind::Identity, None);
+    let sums: Vec<f16> = alone.iter().zip(&c).map(|(x, y)| f16::from_f32(x.to_f32() + y.to_f32())).collect();
+    assert_eq!(result(ActivationKind::Identity, Some(&ct)), sums);
+    let sigmoid = |x: &f16| f16::from_f64(1.0 / (1.0 + (-x.to_f64()).exp()));
+    assert_eq!(result(ActivationKind::Sigmoid, Some(&ct)), sums.iter().map(sigmoid).collect::<Vec<_>>());
+}

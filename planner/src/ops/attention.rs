@@ -82,6 +82,10 @@ fn attention(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         causal: node.flag("is_causal", false)?,
         window: if window == [-1, -1] { List::EMPTY } else { List::of(window) },
         softcap: node.float_or("softcap", 0.0)?,
+        softmax: match node.int_or("softmax_precision", 0)? {
+            0 => cx.b.dtype(q),
+            number => dtype_attr(number)?,
+        },
         scores: u8::try_from(mode).map_err(|_| Problem::new(format!("qk_matmul_output_mode {mode}")))?,
     };
     let (batch, heads, length) = (cx.b.dim(q, 0)?, cx.b.dim(q, 1)?, cx.b.dim(q, 2)?);

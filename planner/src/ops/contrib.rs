@@ -301,6 +301,8 @@ fn multi_head_attention(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         causal: node.flag("unidirectional", false)?,
         window: List::EMPTY,
         softcap: 0.0,
+        // Where nothing is said, more precise than 16 bits.
+        softmax: if cx.b.dtype(q) == DType::F64 { DType::F64 } else { DType::F32 },
         scores: 0,
     };
     let (batch, length, keys) = (cx.b.dim(q, 0)?, cx.b.dim(q, 2)?, cx.b.dim(k, 2)?);

@@ -1,8 +1,11 @@
 //! Elementwise nodes become one: a node takes in the elementwise nodes whose results only it reads.
+//!
+//! A program holds 16-bit floats as f32. What is taken in rounds to its type all the same, as it would have when its result was
+//! stored: operators give the same bits whether they are fused or not.
 
 use super::{Changed, Context, rewrite};
 use crate::graph::{Graph, N, Op, V};
-use plan::{List, Primitive, prim::*};
+use plan::{DType, List, Primitive, prim::*};
 
 /// More operands than this are not worth one loop.
 const MAX_OPERANDS: usize = 8;
@@ -101,7 +104,11 @@ impl Program<'_> {
         for r in &self.graph.node(m).reads {
             registers.push(self.operand((*r)?));
         }
-        self.append(map, registers)
+        let slot = self.append(map, registers)?;
+        let Some(dtype) = rounds(map, self.graph.node(m).reads.len()) else { return Some(slot) };
+        self.code.push(MapInstr::new(MapOp::Cast, dtype, dtype, [0; 3], 0));
+        self.slots.push([Some(slot), None, None]);
+        Some(Slot::Result(self.code.len() - 1))
     }
 
     /// Appends a program whose operands are in `registers`; where its result is.
@@ -131,5 +138,56 @@ impl Program<'_> {
             }
         }
         Some((self.code, self.operands))
+    }
+}
+
+/// The type that the result of a program of so many operands has to be rounded to when it stays in a register; none where that
+/// changes nothing.
+fn rounds(map: &Map, operands: usize) -> Option<DType> {
+    let wider = |dtype: DType| dtype.is_float() && !matches!(dtype, DType::F32 | DType::F64);
+    // Of each register, whether it may have more places than its type.
+    let mut more = vec![false; operands];
+    for i in map.code.iter() {
+        let exact = match i.op {
+            MapOp::Const | MapOp::Cast | MapOp::CastSaturate | MapOp::CastNoSaturate => true,
+            // One of its arguments, or as exact as it.
+            MapOp::Select | MapOp::Neg | MapOp::Abs | MapOp::Relu | MapOp::Min | MapOp::Max | MapOp::Clip => {
+                i.args.iter().take(i.op.arity()).all(|a| more.get(usize::from(*a)) == Some(&false))
+            }
+            _ => false,
+        };
+        more.push(wider(i.out) && !exact);
+    }
+    map.code.last().map(|i| i.out).filter(|_| more.last() == Some(&true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Builder;
+
+    /// The operations of `relu(-(x * y) + y)`, fused.
+    fn fused(dtype: DType) -> Vec<MapOp> {
+        let mut b = Builder::new("test");
+        let four = b.int(4);
+        let [x, y] = ["x", "y"].map(|name| b.input(name, dtype, &[four]).unwrap());
+        let product = b.binary(MapOp::Mul, x, y).unwrap();
+        let negative = b.unary(MapOp::Neg, product).unwrap();
+        let sum = b.binary(MapOp::Add, negative, y).unwrap();
+        let out = b.unary(MapOp::Relu, sum).unwrap();
+        let mut graph = b.graph;
+        assert_eq!(run(&mut graph, &mut Context::default()), Changed::Yes);
+        let made_by = graph.prim_of(out).unwrap().0;
+        let Op::Prim(Primitive::Map(map)) = &graph.node(made_by).op else { panic!("no program") };
+        map.code.iter().map(|i| i.op).collect()
+    }
+
+    #[test]
+    fn sixteen_bits_round_after_each_operator() {
+        assert_eq!(fused(DType::F32), [MapOp::Mul, MapOp::Neg, MapOp::Add, MapOp::Relu]);
+        for dtype in [DType::F16, DType::BF16] {
+            let wanted = [MapOp::Mul, MapOp::Cast, MapOp::Neg, MapOp::Add, MapOp::Cast, MapOp::Relu];
+            assert_eq!(fused(dtype), wanted);
+        }
     }
 }
