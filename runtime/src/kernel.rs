@@ -30,7 +30,7 @@ type E = i64;
 
 macro_rules! implement {
     ($($name:ident($ty:ty) = $module:ident::$kernel:ident { reads: $rlo:literal..=$rhi:literal, writes: $wlo:literal..=$whi:literal,
-        in_place: [$($pair:tt),*], strided_reads: $sr:expr, strided_writes: $sw:expr, fallible: $fallible:literal }),* $(,)?) => { $(
+        in_place: [$($pair:tt),*], strided_reads: $sr:expr, strided_writes: $sw:expr, fallible: $fallible:literal, random: $random:literal }),* $(,)?) => { $(
         impl Kernel for $ty {
             #[inline]
             fn traits(&self) -> Traits {
@@ -42,6 +42,7 @@ macro_rules! implement {
                     strided_reads: $sr,
                     strided_writes: $sw,
                     fallible: $fallible,
+                    random: $random,
                 }
             }
 

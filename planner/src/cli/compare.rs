@@ -62,14 +62,20 @@ pub struct Tensor<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Compares type, shape and every element; an error says what differs.
-pub fn compare(want: Tensor<'_>, got: Tensor<'_>, tolerance: &Tolerance) -> Result<(), String> {
+/// Compares type and shape alone; an error says what differs.
+pub fn alike(want: Tensor<'_>, got: Tensor<'_>) -> Result<(), String> {
     if got.dtype != want.dtype {
         return Err(format!("is {}, not {}", got.dtype, want.dtype));
     }
     if got.dims != want.dims {
         return Err(format!("has the shape {:?}, not {:?}", got.dims, want.dims));
     }
+    Ok(())
+}
+
+/// Compares type, shape and every element; an error says what differs.
+pub fn compare(want: Tensor<'_>, got: Tensor<'_>, tolerance: &Tolerance) -> Result<(), String> {
+    alike(want, got)?;
     let count: usize = want.dims.iter().product();
     if want.dtype.bytes_of(count) != Some(got.bytes.len()) {
         return Err(format!("has {} bytes for {count} elements of type {}", got.bytes.len(), got.dtype));

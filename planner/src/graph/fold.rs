@@ -16,7 +16,7 @@ impl Builder {
         reads: &[Option<V>],
         writes: &[(DType, Vec<ExprId>)],
     ) -> Result<Option<Vec<V>>> {
-        if matches!(prim, Primitive::Random(_)) || reads.iter().all(Option::is_none) {
+        if prim.traits().random || reads.iter().all(Option::is_none) {
             return Ok(None);
         }
         Ok(self.fold_with(prim, reads, writes, &mut [0; 4])?.map(|(vs, _)| vs))

@@ -1,6 +1,7 @@
 //! Cases through generated code: many modules in a few crates, one build, and a process that runs them.
 
-use super::interpret::{expected, read};
+use super::drawn::{self, Drawn};
+use super::interpret::{Judge, comparable, read};
 use super::plans::{inputs, plans};
 use super::{Args, Done, Verdict};
 use crate::cli::case::{Bad, Case, Data, Set};
@@ -33,6 +34,8 @@ struct Unit {
     module: Module,
     /// Outputs of the plan and then its states: the model's name for it, and the type.
     ports: Vec<(String, DType)>,
+    /// Those that are drawn at random.
+    drawn: Drawn,
     /// Where its data is.
     data: PathBuf,
     /// How it went; `None`: not run.
@@ -109,7 +112,15 @@ fn prepare(index: usize, case: &Case, args: &Args, workshop: &Workshop) -> Resul
             }
             std::fs::create_dir_all(data.join(format!("set_{k}"))).map_err(|e| failed(e.into()))?;
         }
-        units.push(Unit { case: index, sets: group.sets, module, ports: ports(plan), data, result: None });
+        units.push(Unit {
+            case: index,
+            sets: group.sets,
+            module,
+            ports: ports(plan),
+            drawn: drawn::outputs(plan),
+            data,
+            result: None,
+        });
     }
     done.fixed.sort();
     done.fixed.dedup();
@@ -344,11 +355,14 @@ fn judge(planned: Planned, units: &[&Unit]) -> Verdict {
             let Some(want) = planned.sets.get(*set) else { continue };
             let got = |name: &str| output(unit, k, name);
             let of_set = |bad| if planned.sets.len() == 1 { bad } else { super::interpret::within(*set, bad) };
-            expected(&planned.model, want, &planned.tolerance, got).map_err(of_set)?;
+            let judge = Judge { model: &planned.model, tolerance: planned.tolerance, drawn: &unit.drawn };
+            judge.expected(want, got).map_err(of_set)?;
         }
         // What was right need not be kept.
         let _ = std::fs::remove_dir_all(&unit.data);
     }
+    let drawn = units.iter().flat_map(|u| u.drawn.clone()).collect();
+    comparable(&planned.model, &planned.sets, &drawn)?;
     Ok(planned.done)
 }
 

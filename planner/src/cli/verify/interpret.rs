@@ -1,11 +1,12 @@
 //! A case through the interpreter.
 
+use super::drawn::{self, Drawn};
 use super::plans::{Group, inputs, plans};
 use super::{Done, Verdict};
 use crate::cli::Failure;
 use crate::cli::args::Common;
 use crate::cli::case::{Bad, Case, Data, Set};
-use crate::cli::compare::{Tensor, Tolerance, compare};
+use crate::cli::compare::{Tensor, Tolerance, alike, compare};
 use crate::cli::load;
 use crate::onnx::{self, Model};
 use runtime::interpret::{InputTensor, Interpreter};
@@ -17,9 +18,14 @@ pub fn case(case: &Case, common: &Common) -> Verdict {
     let mut fixed: Vec<String> = groups.iter().flat_map(|g| g.fixed.iter().cloned()).collect();
     fixed.dedup();
     let done = Done { sets: sets.len(), plans: groups.len(), fixed };
+    let mut drawn = Drawn::new();
     for group in groups {
-        serve(&model, &sets, group, common, &tolerance)?;
+        let of_group = drawn::outputs(&group.planned.plan);
+        let judge = Judge { model: &model, tolerance, drawn: &of_group };
+        serve(&judge, &sets, group, common)?;
+        drawn.extend(of_group);
     }
+    comparable(&model, &sets, &drawn)?;
     Ok(done)
 }
 
@@ -38,8 +44,19 @@ pub fn read(case: &Case) -> Result<(Model, Vec<Set>, Tolerance), Bad> {
     Ok((model, sets, tolerance))
 }
 
+/// What outputs are compared by.
+#[derive(Clone, Copy)]
+pub struct Judge<'j> {
+    /// Whose outputs they are.
+    pub model: &'j Model,
+    /// How far they may be off.
+    pub tolerance: Tolerance,
+    /// Those of the plan that are drawn at random: only their types and shapes are compared.
+    pub drawn: &'j Drawn,
+}
+
 /// Runs the data sets of one plan, in order.
-fn serve(model: &Model, sets: &[Set], group: Group, common: &Common, tolerance: &Tolerance) -> Result<(), Bad> {
+fn serve(judge: &Judge<'_>, sets: &[Set], group: Group, common: &Common) -> Result<(), Bad> {
     load::checked(&group.planned.plan).map_err(Bad::Fail)?;
     let fail = |e: runtime::Error| Bad::Fail(e.to_string());
     let weights = load::weights(&group.planned).map_err(fail)?;
@@ -51,7 +68,7 @@ fn serve(model: &Model, sets: &[Set], group: Group, common: &Common, tolerance: 
     for index in group.sets {
         let Some(set) = sets.get(index) else { continue };
         let of_set = |bad: Bad| if sets.len() == 1 { bad } else { within(index, bad) };
-        one(&mut interpreter, model, set, tolerance).map_err(of_set)?;
+        one(&mut interpreter, judge, set).map_err(of_set)?;
     }
     Ok(())
 }
@@ -65,35 +82,51 @@ pub fn within(index: usize, bad: Bad) -> Bad {
 }
 
 /// Runs one data set.
-fn one(interpreter: &mut Interpreter, model: &Model, set: &Set, tolerance: &Tolerance) -> Result<(), Bad> {
-    let data = inputs(interpreter.plan(), model, set)?;
+fn one(interpreter: &mut Interpreter, judge: &Judge<'_>, set: &Set) -> Result<(), Bad> {
+    let data = inputs(interpreter.plan(), judge.model, set)?;
     let tensors: Vec<InputTensor<'_>> =
         data.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
     interpreter.run(&tensors).map_err(|e| Bad::Fail(e.to_string()))?;
     let interpreter = &*interpreter;
-    expected(model, set, tolerance, |name| output(interpreter, name))
+    judge.expected(set, |name| output(interpreter, name))
 }
 
-/// Compares the outputs that a set expects with what a run left under their names.
-pub fn expected(
-    model: &Model,
-    set: &Set,
-    tolerance: &Tolerance,
-    got: impl Fn(&str) -> Result<Data, Bad>,
-) -> Result<(), Bad> {
-    let mut wrong = Vec::new();
-    for (index, want) in &set.outputs {
-        let name = model.graph.outputs.get(*index).map_or("", |o| o.name.as_str());
-        let got = got(name)?;
-        let (w, g) = (
-            Tensor { dtype: want.dtype, dims: &want.dims, bytes: &want.bytes },
-            Tensor { dtype: got.dtype, dims: &got.dims, bytes: &got.bytes },
-        );
-        if let Err(why) = compare(w, g, tolerance) {
-            wrong.push(format!("output `{name}` {why}"));
+/// The name of the model's output `index`.
+fn name(model: &Model, index: usize) -> &str {
+    model.graph.outputs.get(index).map_or("", |o| o.name.as_str())
+}
+
+impl Judge<'_> {
+    /// Compares the outputs that a set expects with what a run left under their names.
+    pub fn expected(&self, set: &Set, got: impl Fn(&str) -> Result<Data, Bad>) -> Result<(), Bad> {
+        let mut wrong = Vec::new();
+        for (index, want) in &set.outputs {
+            let name = name(self.model, *index);
+            let got = got(name)?;
+            let (w, g) = (
+                Tensor { dtype: want.dtype, dims: &want.dims, bytes: &want.bytes },
+                Tensor { dtype: got.dtype, dims: &got.dims, bytes: &got.bytes },
+            );
+            let drawn = self.drawn.contains_key(name);
+            if let Err(why) = if drawn { alike(w, g) } else { compare(w, g, &self.tolerance) } {
+                wrong.push(format!("output `{name}` {why}"));
+            }
         }
+        if wrong.is_empty() { Ok(()) } else { Err(Bad::Fail(wrong.join("; "))) }
     }
-    if wrong.is_empty() { Ok(()) } else { Err(Bad::Fail(wrong.join("; "))) }
+}
+
+/// Whether all that a case expects could be compared.
+pub fn comparable(model: &Model, sets: &[Set], drawn: &Drawn) -> Result<(), Bad> {
+    let mut indices: Vec<usize> = sets.iter().flat_map(|s| s.outputs.iter().map(|(index, _)| *index)).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    let say = |index: usize| {
+        let (name, by) = drawn.get_key_value(name(model, index))?;
+        Some(format!("output `{name}` is drawn at random ({by}): only its dtype and shape were compared"))
+    };
+    let random: Vec<String> = indices.into_iter().filter_map(say).collect();
+    if random.is_empty() { Ok(()) } else { Err(Bad::Unsupported(random.join("; "))) }
 }
 
 /// What a run left under an output's name.

@@ -1,6 +1,7 @@
 //! `planner verify`: runs test cases and compares what comes out.
 
 mod compiled;
+mod drawn;
 mod interpret;
 pub(super) mod plans;
 
@@ -25,6 +26,9 @@ usage: planner verify DIR … [options]
 Runs ONNX test cases and compares the outputs. A case is a folder with `model.onnx`, `test_data_set_*` folders of
 `input_<j>.pb` and `output_<j>.pb`, and perhaps a `tolerance.json`; DIR is a case, or holds cases one or two levels
 below. Each case is one line: `pass`, `fail: why` or `unsupported: what`; the totals come last.
+
+What the standard leaves to chance is not comparable: of outputs that depend on a random operator, type and shape are compared
+alone. A case with such outputs fails where these differ, else it is `unsupported`, and says which outputs they were.
 
 Free dims that `--dim` does not give are taken from the data: a value where all data sets agree, else a range. Inputs that
 planning has to know (a shape, say) are taken as fixed where all data sets agree on them.
