@@ -7,6 +7,10 @@ use std::fmt::{self, Write};
 /// How many problems one error lists; more are only counted.
 const LISTED: usize = 50;
 
+/// What to do where a node and its operands do not fit together.
+const CONTRADICTION: &str = "\ncheck the values given to free dims and fixed inputs; where these are right, the model contradicts itself, and has \
+                             to be exported again";
+
 /// What sort of problem an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -130,6 +134,9 @@ impl Error {
         if total > LISTED {
             // Writing to a string cannot fail.
             let _ = write!(text, "\n  and {} more", total - LISTED);
+        }
+        if inner.problems.iter().any(|p| p.remedy.is_none()) {
+            text.push_str(CONTRADICTION);
         }
         if let Some(remedy) = &inner.remedy {
             text.push_str(if total > 0 { "\n" } else { "; " });
