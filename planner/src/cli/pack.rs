@@ -2,7 +2,7 @@
 
 use super::args::{Word, next, number, unexpected};
 use super::{Command, Failure, Io};
-use crate::memory::pack::{Item, pack};
+use crate::memory::pack::{Item, pack, pack_within};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -17,12 +17,12 @@ buffer, buffer_id), lower (or start, begin), upper (or end, which is inclusive) 
 (where a buffer must lie). The result is the same with a column `offset`; bound, peak, steps and time go to standard
 error. Exit status 1 if it does not fit the capacity.
 
-  --capacity N            bytes that there are
-  --budget STEPS          search steps of the exact packer (default 20000000)
+  --capacity N            bytes that there are: any placement within them will do
+  --budget STEPS          search steps of the exact packer (default 4000000)
 ";
 
 /// Search steps: seconds rather than minutes.
-const BUDGET: u64 = 20_000_000;
+const BUDGET: u64 = 4_000_000;
 
 /// A problem as it was read.
 struct Problem {
@@ -48,7 +48,10 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     let text = std::fs::read_to_string(&file).map_err(|e| refused(e.to_string()))?;
     let problem = parse(&text).map_err(refused)?;
     let begin = Instant::now();
-    let packing = pack(&problem.items, budget);
+    let packing = match capacity {
+        Some(capacity) => pack_within(&problem.items, capacity, budget),
+        None => pack(&problem.items, budget),
+    };
     let time = begin.elapsed();
     let lines = problem.solution(&packing.offsets);
     io.out.write_all(lines.as_bytes())?;

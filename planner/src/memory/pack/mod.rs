@@ -65,7 +65,7 @@ fn pack_under(items: &[Item], capacity: Option<u64>, budget: u64) -> Packing {
     }
     let mut best = targets::Best::new(&problem, greedy, height, bound);
     // A height that was asked for is worth the whole budget; the bound may be out of reach.
-    best.improve(enough, budget, if capacity.is_some() { budget } else { budget / 2 });
+    best.improve(enough, budget, if capacity.is_some() { budget } else { budget / 16 });
     Packing { height: best.height, bound, optimal: best.is_proven(), nodes: best.nodes, offsets: best.offsets }
 }
 

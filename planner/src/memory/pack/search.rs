@@ -23,9 +23,16 @@ pub enum Outcome {
 /// Something that a step changed, to be undone.
 enum Undo {
     Low(u32, u64),
-    Floor(u32, u64),
+    Floor(u32, Floor),
     Placed(u32),
     Rank(u32, u32),
+}
+
+/// An item to be placed, and the offset that it can have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Floor {
+    low: u64,
+    item: u32,
 }
 
 /// Puts items in order, given what is still to be placed in each section.
@@ -58,14 +65,10 @@ pub struct Search<'a, 'p> {
     twin: Vec<Option<u32>>,
     low: Vec<u64>,
     placed: Vec<bool>,
-    /// What is still to be placed in each section, and the lowest offset that any of it can have.
+    /// What is still to be placed in each section, and an offset that some of it can have: the lowest, or one that is low enough.
     rest: Vec<u64>,
-    floor: Vec<u64>,
+    floor: Vec<Floor>,
     log: Vec<Undo>,
-    /// Sections whose floor must be found again, each once: those with the current stamp.
-    dirty: Vec<u32>,
-    stamps: Vec<u64>,
-    stamp: u64,
     /// Steps taken.
     pub nodes: u64,
 }
@@ -90,9 +93,6 @@ impl<'a, 'p> Search<'a, 'p> {
             rest: problem.totals.clone(),
             floor: Vec::new(),
             log: Vec::new(),
-            dirty: Vec::new(),
-            stamps: vec![0; members.len()],
-            stamp: 0,
             nodes: 0,
         };
         search.floor = (0..members.len()).map(|s| search.lowest(s as u32)).collect();
@@ -263,7 +263,7 @@ impl<'a, 'p> Search<'a, 'p> {
 
     fn fits(&self, section: u32, offset: u64) -> bool {
         let (rest, floor) = (self.rest[section as usize], self.floor[section as usize]);
-        rest == 0 || floor.max(offset).saturating_add(rest) <= self.capacity
+        rest == 0 || floor.low.max(offset).saturating_add(rest) <= self.capacity
     }
 
     /// Places an item and pushes up what lives with it.
@@ -279,9 +279,8 @@ impl<'a, 'p> Search<'a, 'p> {
         for s in span.0..span.1 {
             self.rest[s as usize] -= size;
         }
-        self.dirty.clear();
-        self.stamp += 1;
-        self.note(span, offset);
+        // The sections in which something changes.
+        let (mut first, mut end) = span;
         let problem = self.problem;
         for &j in problem.neighbours(item) {
             let (other, old) = (&problem.items[j as usize], self.low[j as usize]);
@@ -297,45 +296,44 @@ impl<'a, 'p> Search<'a, 'p> {
             }
             self.log.push(Undo::Low(j, old));
             self.low[j as usize] = new;
-            self.note(problem.spans[j as usize], old);
+            let span = problem.spans[j as usize];
+            (first, end) = (first.min(span.0), end.max(span.1));
         }
-        for k in 0..self.dirty.len() {
-            let s = self.dirty[k];
-            self.lift(s);
-            if !self.fits(s, offset) {
-                return false;
+        for s in first..end {
+            if self.rest[s as usize] > 0 && !self.holds(s) {
+                self.lift(s);
+                if !self.fits(s, offset) {
+                    return false;
+                }
             }
         }
         true
     }
 
-    /// Notes the sections whose floor was at an offset that is one no longer.
-    fn note(&mut self, span: (u32, u32), offset: u64) {
-        for s in span.0..span.1 {
-            if self.floor[s as usize] == offset && self.stamps[s as usize] != self.stamp {
-                self.stamps[s as usize] = self.stamp;
-                self.dirty.push(s);
-            }
-        }
+    /// Whether a section's floor is still what it was.
+    fn holds(&self, section: u32) -> bool {
+        let floor = self.floor[section as usize];
+        self.low[floor.item as usize] == floor.low && !self.placed[floor.item as usize]
     }
 
     /// Finds a section's floor again.
     fn lift(&mut self, section: u32) {
-        let old = self.floor[section as usize];
-        let new = self.lowest(section);
-        if new != old {
-            self.log.push(Undo::Floor(section, old));
-            self.floor[section as usize] = new;
-        }
+        let (old, new) = (self.floor[section as usize], self.lowest(section));
+        self.log.push(Undo::Floor(section, old));
+        self.floor[section as usize] = new;
     }
 
-    fn lowest(&self, section: u32) -> u64 {
-        let mut lowest = u64::MAX;
-        let old = self.floor.get(section as usize).copied().unwrap_or(0);
+    /// An item to be placed in a section from whose offset on all that is left fits; the lowest, where none is so low.
+    ///
+    /// What is left only gets less, so that the one stays good enough for as long as it is there.
+    fn lowest(&self, section: u32) -> Floor {
+        let enough = self.capacity.saturating_sub(self.rest[section as usize]);
+        let mut lowest = Floor { low: u64::MAX, item: 0 };
         for i in &self.members[section as usize] {
-            if !self.placed[*i as usize] {
-                lowest = lowest.min(self.low[*i as usize]);
-                if lowest <= old {
+            let low = self.low[*i as usize];
+            if low < lowest.low && !self.placed[*i as usize] {
+                lowest = Floor { low, item: *i };
+                if low <= enough {
                     break;
                 }
             }

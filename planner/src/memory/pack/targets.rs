@@ -21,7 +21,6 @@ pub struct Best<'a, 'p> {
     pub offsets: Vec<u64>,
     /// Its height.
     pub height: u64,
-    bound: u64,
     /// No placement is below this, by an exhausted search.
     proven: u64,
     /// Search steps taken.
@@ -37,7 +36,7 @@ impl<'a, 'p> Best<'a, 'p> {
         let small = problem.is_listed() && problem.items.len() <= MAX_ITEMS && places <= MAX_MEMBERS;
         let members = if small { problem.members() } else { Vec::new() };
         let parts = if small { problem.parts() } else { Vec::new() };
-        Best { problem, offsets, height, bound, proven: bound, nodes: 0, members, parts }
+        Best { problem, offsets, height, proven: bound, nodes: 0, members, parts }
     }
 
     /// Whether nothing lower is possible.
@@ -48,24 +47,22 @@ impl<'a, 'p> Best<'a, 'p> {
     /// Looks for a placement no higher than `enough` in at most `first` steps, then, as far as the budget goes, for anything lower
     /// than there is.
     pub fn improve(&mut self, enough: u64, budget: u64, first: u64) {
-        if self.parts.is_empty() {
+        if self.parts.is_empty() || self.reach(enough, first) {
             return;
         }
-        if self.reach(enough, first) {
-            return;
-        }
-        // Halfway down from what there is, and nearer where that fails.
-        let mut low = enough.max(self.proven);
-        while self.nodes < budget && self.height > low {
-            let gap = self.height - low;
-            let share = (budget - self.nodes).div_ceil(3);
-            let target = self.height - gap.div_ceil(2).max(1);
-            if target <= low || gap <= self.bound / 4096 {
-                return;
+        // Halfway between what failed and what there is; then again with more steps for each target.
+        let mut effort = (budget / 32).max(1);
+        while self.nodes < budget && self.height > enough.max(self.proven) {
+            let mut failed = enough.max(self.proven);
+            let near = (self.height - failed) / 16;
+            while self.nodes < budget && self.height > failed + near + 1 {
+                let target = failed + (self.height - failed) / 2;
+                let left = budget - self.nodes;
+                if !self.reach(target, effort.min(left)) {
+                    failed = target;
+                }
             }
-            if !self.reach(target, share) {
-                low = target;
-            }
+            effort = effort.saturating_mul(4);
         }
     }
 
