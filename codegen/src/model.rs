@@ -140,7 +140,15 @@ impl<'p> Generator<'p> {
             out.line(&format!(
                 "static WEIGHTS: rt::Aligned<[u8; WEIGHT_BYTES]> = rt::Aligned(*include_bytes!({file}));"
             ));
-            out.line("static VERIFIED: rt::Verified = rt::Verified::new();");
+            out.line("");
+            out.line("/// Compares the embedded weights with `WEIGHT_CHECK`: for tests, or a program that doubts its own file. Reads them");
+            out.line("/// all; nothing else does so at start-up.");
+            out.line("///");
+            out.line("/// # Errors");
+            out.line("/// When they are not the plan's.");
+            out.open("pub fn verify_weights() -> Result<(), rt::Error> {");
+            out.line("rt::verify(&WEIGHTS.0, WEIGHT_CHECK)");
+            out.close("}");
             out.line("");
         }
     }
@@ -222,15 +230,8 @@ impl<'p> Generator<'p> {
         );
         out.line("///");
         out.line("/// # Errors");
-        out.line(if binary {
-            "/// When the memory is too small or misaligned, or the embedded weights are not the plan's."
-        } else {
-            "/// When the memory is too small or misaligned."
-        });
+        out.line("/// When the memory is too small or misaligned.");
         out.open(&format!("pub fn with_arena({extra}memory: &'a mut [u8]) -> Result<Self, rt::Error> {{"));
-        if binary {
-            out.line("VERIFIED.check(&WEIGHTS.0, WEIGHT_CHECK)?;");
-        }
         out.line(&self.construct("rt::Arena::borrowed(memory, ARENA_BYTES, ARENA_ALIGN)?", "weights"));
         out.close("}");
         out.line("");
@@ -274,9 +275,8 @@ impl<'p> Generator<'p> {
             out.line("/// A model in memory of its own, all of which is taken here. States are zero.");
             out.line("///");
             out.line("/// # Errors");
-            out.line("/// When the memory cannot be had, or the embedded weights are not the plan's.");
+            out.line("/// When the memory cannot be had.");
             out.open("pub fn new() -> Result<Self, rt::Error> {");
-            out.line("VERIFIED.check(&WEIGHTS.0, WEIGHT_CHECK)?;");
             out.line(&self.construct("rt::Arena::owned(ARENA_BYTES)?", "weights"));
             out.close("}");
             out.close("}");

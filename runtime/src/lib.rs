@@ -37,6 +37,6 @@ pub use operand::{Operand, Room, Space};
 pub use plan::{self, DType};
 pub use size::{Size, entry, found, guard_at_most, guard_equal, no_room, same, size};
 pub use view::{Scalar, View, as_bytes, copy_into, from_bytes, output, set_state};
-pub use weights::{Aligned, Verified, Weights, verify};
+pub use weights::{Aligned, Weights, verify};
 #[cfg(feature = "std")]
 pub use weights::{SharedWeights, hex_digest};

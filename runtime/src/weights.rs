@@ -1,8 +1,7 @@
-//! Weights: embedded in the binary, or mapped from a file. Nothing is done to them at start-up but for reading them once, to
-//! see that they are the plan's.
+//! Weights: embedded in the binary, or mapped from a file. Nothing is done to them at start-up, but that a file is read once to see
+//! that it is the plan's.
 
 use crate::Error;
-use core::sync::atomic::{AtomicBool, Ordering};
 use plan::Checksum;
 
 /// Gives embedded bytes the alignment that kernels like.
@@ -42,30 +41,6 @@ pub fn verify(weights: &[u8], check: u64) -> Result<(), Error> {
         Ok(())
     } else {
         Err(Error::weights("their checksum is another than the plan's"))
-    }
-}
-
-/// Remembers that weights in the binary have been looked at, so that it is done once in a process.
-pub struct Verified(AtomicBool);
-
-impl Verified {
-    /// Nothing has been looked at yet.
-    #[allow(clippy::new_without_default, reason = "for statics of generated code")]
-    pub const fn new() -> Verified {
-        Verified(AtomicBool::new(false))
-    }
-
-    /// As [`verify`], the first time.
-    ///
-    /// # Errors
-    /// When they are not the plan's.
-    pub fn check(&self, weights: &[u8], check: u64) -> Result<(), Error> {
-        // Two threads that come at the same time both look, which does no harm.
-        if !self.0.load(Ordering::Relaxed) {
-            verify(weights, check)?;
-            self.0.store(true, Ordering::Relaxed);
-        }
-        Ok(())
     }
 }
 
@@ -132,13 +107,11 @@ mod tests {
 
     /// Row M3.
     #[test]
-    fn embedded_weights_are_looked_at_until_they_are_right() {
-        let (right, wrong) = ([1u8, 2, 3], [1u8, 2, 2]);
-        let (check, seen) = (Checksum::of(&right), Verified::new());
-        let text = seen.check(&wrong, check).unwrap_err().to_string();
+    fn embedded_weights_with_a_flipped_byte_are_told() {
+        let check = Checksum::of(&[1, 2, 3]);
+        verify(&[1, 2, 3], check).unwrap();
+        let text = verify(&[1, 2, 2], check).unwrap_err().to_string();
         assert!(text.contains("checksum") && text.contains("emit both again"), "{text}");
-        assert!(seen.check(&wrong, check).is_err());
-        seen.check(&right, check).unwrap();
     }
 
     /// Row M3.

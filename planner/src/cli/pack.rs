@@ -138,6 +138,26 @@ fn parse(text: &str) -> Result<Problem, String> {
 mod tests {
     use super::*;
 
+    fn minimalloc(name: &str) -> Problem {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/packing/minimalloc");
+        parse(&std::fs::read_to_string(format!("{folder}/{name}.1048576.csv")).unwrap()).unwrap()
+    }
+
+    /// The packer's work is counted in steps, which are the same on every machine.
+    #[test]
+    fn problems_that_are_known_to_be_hard_fit_their_capacity() {
+        for name in ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K"] {
+            let packing = pack_within(&minimalloc(name).items, 1 << 20, 700_000);
+            assert!(packing.height <= 1 << 20, "{name}: {} after {} steps", packing.height, packing.nodes);
+        }
+    }
+
+    #[test]
+    fn the_lowest_placement_is_found_and_proven() {
+        let packing = pack(&minimalloc("C").items, 100_000);
+        assert_eq!((packing.height, packing.optimal), (1_039_360, true));
+    }
+
     #[test]
     fn a_problem_and_its_solution() {
         let problem = parse("id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\n").unwrap();
