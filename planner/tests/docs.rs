@@ -7,7 +7,7 @@ fn operators() -> String {
     let mut text = String::from(
         "# Operators\n\nGenerated from the tables in `planner/src/ops/`: `UPDATE_DOCS=1 cargo test -p planner --test docs`.\n\n\
          Forms and types that are not supported are refused while planning, with what to do. `If`, `Loop` and `Scan` are part of\n\
-         every plan. Opsets 7 to 28.\n\n",
+         every plan. Opsets 6 to 28.\n\n",
     );
     let mut domain = None;
     let mut all: Vec<(String, String)> = planner::ops::operators()

@@ -15,7 +15,7 @@ use super::model::Model;
 pub const IR_VERSIONS: RangeInclusive<i64> = 3..=14;
 
 /// The versions of the standard operator set that are read.
-pub const OPSETS: RangeInclusive<i64> = 7..=28;
+pub const OPSETS: RangeInclusive<i64> = 6..=28;
 
 /// Reads the model in a file and checks it.
 ///

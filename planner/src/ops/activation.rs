@@ -216,6 +216,9 @@ fn dropout(cx: &mut Cx<'_>, node: &Node) -> Lowered {
                 .with("export the model for inference, or fix its input training_mode to false"));
         }
     }
+    if node.opset < 7 && !node.flag("is_test", false)? {
+        return Err(Problem::new("Dropout without `is_test` drops at random").with("export the model for inference"));
+    }
     let mut outputs = vec![x.into()];
     if node.output(1).is_some() {
         let dims = cx.b.dims(x);

@@ -40,6 +40,10 @@ fn batch_norm(cx: &mut Cx<'_>, node: &Node) -> Lowered {
     let [wide, scale, bias, mut mean, mut var] = cast;
     let per_channel = node.opset >= 9 || node.flag("spatial", true)?;
     let training = node.opset >= 14 && node.flag("training_mode", false)?;
+    if node.opset < 7 && !node.flag("is_test", false)? {
+        return Err(Problem::new("BatchNormalization without `is_test` is that of training")
+            .with("export the model for inference"));
+    }
     let mut outputs = Vec::new();
     if training {
         let momentum = node.float_or("momentum", 0.9)?;

@@ -182,3 +182,26 @@ fn what_does_not_fit_is_an_error() {
     assert!(t.lower("MaxPool", 12, &["x"], &[("kernel_shape", Attribute::Ints(vec![0, -1]))]).is_err());
     assert!(t.lower("Gemm", 13, &["x", "x"], &[]).is_err());
 }
+
+#[test]
+fn operator_set_6_says_whether_it_trains() {
+    let mut t = Bench::new();
+    t.fixed("x", &[1, 2, 4, 4]);
+    t.fixed("b", &[2]);
+    for name in ["scale", "bias", "mean", "var"] {
+        t.floats(name, &[2], &[1.0, 2.0]);
+    }
+    let test = [("is_test", Attribute::Int(1))];
+    for (operator, inputs) in
+        [("BatchNormalization", &["x", "scale", "bias", "mean", "var"][..]), ("Dropout", &["x"][..])]
+    {
+        assert!(t.lower(operator, 6, inputs, &[]).is_err(), "{operator}");
+        t.one(operator, 6, inputs, &test);
+        t.one(operator, 7, inputs, &[]);
+    }
+    // The second operand stands where `axis` says.
+    let axis = [("broadcast", Attribute::Int(1)), ("axis", Attribute::Int(1))];
+    let y = t.one("Add", 6, &["x", "b"], &axis);
+    assert_eq!(t.dims(y), "[1, 2, 4, 4]");
+    assert!(t.lower("Add", 7, &["x", "b"], &axis).is_err());
+}
