@@ -155,9 +155,16 @@ pub enum TensorProblem {
     },
     /// Data of another length than the dims say.
     Length {
-        /// Elements or bytes given.
+        /// Elements given.
         found: usize,
-        /// Elements or bytes needed.
+        /// Elements needed.
+        wanted: usize,
+    },
+    /// The same where data is given as bytes.
+    Bytes {
+        /// Bytes given.
+        found: usize,
+        /// Bytes needed.
         wanted: usize,
     },
     /// A slice without dims where more than one dim is free.
@@ -311,7 +318,8 @@ impl fmt::Display for TensorProblem {
             TensorProblem::DType { found, wanted } => write!(f, "elements are {found} where {wanted} is needed"),
             TensorProblem::Rank { found, wanted } => write!(f, "{found} axes where {wanted} are needed"),
             TensorProblem::Dim { axis, found, wanted } => write!(f, "axis {axis} is {found} where {wanted} is needed"),
-            TensorProblem::Length { found, wanted } => write!(f, "length {found} where {wanted} is needed"),
+            TensorProblem::Length { found, wanted } => write!(f, "{found} elements where {wanted} are needed"),
+            TensorProblem::Bytes { found, wanted } => write!(f, "{found} bytes where {wanted} are needed"),
             TensorProblem::Flat => {
                 f.write_str("more than one dim is free: give the dims with the data (`View::new(data, dims)`)")
             }

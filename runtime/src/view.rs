@@ -43,7 +43,7 @@ pub fn as_bytes<T: Scalar>(data: &[T]) -> &[u8] {
 pub fn from_bytes<T: Scalar>(bytes: &[u8]) -> Result<&[T], TensorProblem> {
     let count = bytes.len() / size_of::<T>();
     if count * size_of::<T>() != bytes.len() {
-        return Err(TensorProblem::Length { found: bytes.len(), wanted: count * size_of::<T>() });
+        return Err(TensorProblem::Bytes { found: bytes.len(), wanted: count * size_of::<T>() });
     }
     if count == 0 {
         return Ok(&[]);
@@ -144,7 +144,11 @@ impl<'a, T: Scalar, const RANK: usize> View<'a, T, RANK> {
         let count = dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
         let wanted = count.and_then(|n| dtype.bytes_of(n)).unwrap_or(usize::MAX);
         if size_of_val(self.data) != wanted {
-            return Err(TensorProblem::Length { found: size_of_val(self.data), wanted });
+            return Err(if dtype == T::DTYPE {
+                TensorProblem::Length { found: self.data.len(), wanted: wanted / size_of::<T>().max(1) }
+            } else {
+                TensorProblem::Bytes { found: size_of_val(self.data), wanted }
+            });
         }
         Ok(dims)
     }

@@ -159,7 +159,7 @@ impl Interpreter {
         let operand = self.place(&state.input, state.current)?;
         let wanted = operand.dtype.bytes_of(operand.shape.len()).unwrap_or(usize::MAX);
         if wanted != bytes.len() {
-            let problem = TensorProblem::Length { found: bytes.len(), wanted };
+            let problem = TensorProblem::Bytes { found: bytes.len(), wanted };
             return Err(Error::tensor(state.input.clone(), problem));
         }
         scatter(&mut self.arena, &operand, bytes).map_err(|f| Error::extent(state.input.clone(), f))
@@ -290,7 +290,7 @@ fn check_input(name: &str, value: &plan::Value, tensor: &InputTensor<'_>, number
     let count = tensor.dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
     let wanted = count.and_then(|n| value.dtype.bytes_of(n)).unwrap_or(usize::MAX);
     if tensor.bytes.len() != wanted {
-        return problem(TensorProblem::Length { found: tensor.bytes.len(), wanted });
+        return problem(TensorProblem::Bytes { found: tensor.bytes.len(), wanted });
     }
     Ok(())
 }
