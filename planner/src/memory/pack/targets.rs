@@ -53,14 +53,19 @@ impl<'a, 'p> Best<'a, 'p> {
         // Halfway between what failed and what there is; then again with more steps for each target.
         let mut effort = (budget / 32).max(1);
         while self.nodes < budget && self.height > enough.max(self.proven) {
-            let mut failed = enough.max(self.proven);
+            let before = self.nodes;
+            // Every height down to this one is out of reach, or not worth the steps.
+            let mut failed = enough.max(self.proven).saturating_sub(1);
             let near = (self.height - failed) / 16;
-            while self.nodes < budget && self.height > failed + near + 1 {
+            while self.nodes < budget && self.height.saturating_sub(failed) > 1 + near {
                 let target = failed + (self.height - failed) / 2;
                 let left = budget - self.nodes;
                 if !self.reach(target, effort.min(left)) {
                     failed = target;
                 }
+            }
+            if self.nodes == before {
+                return;
             }
             effort = effort.saturating_mul(4);
         }
