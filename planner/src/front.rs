@@ -1,7 +1,7 @@
 //! The planner's front: from a model and options to a plan and its weights.
 
 use crate::error::{Error, ErrorKind};
-use crate::graph::{Builder, Graph, Port};
+use crate::graph::{Builder, Graph, Port, Problem, V};
 use crate::onnx::{self, Dim, Type};
 use crate::ops::{Cx, Val, dtype_of};
 use crate::passes;
@@ -234,6 +234,9 @@ fn declared(input: &onnx::ValueInfo) -> String {
     format!("{} {}[{}]", input.name, dtype.name(), dims.join(", "))
 }
 
+/// No device asks for more.
+const MOST_ALIGN: u64 = 1 << 20;
+
 fn bind_inputs<'m>(cx: &mut Cx<'m>, graph: &'m onnx::Graph, options: &Options) -> Result<(), Error> {
     let mut wrong = Vec::new();
     for o in &options.dims {
@@ -247,6 +250,9 @@ fn bind_inputs<'m>(cx: &mut Cx<'m>, graph: &'m onnx::Graph, options: &Options) -
                 o.lo, o.hi, o.step
             ));
         }
+    }
+    if options.align != 0 && (!options.align.is_power_of_two() || options.align > MOST_ALIGN) {
+        wrong.push(format!("the alignment is a power of two up to {MOST_ALIGN}, not {}", options.align));
     }
     if let Some(error) = Error::collected(ErrorKind::Options, wrong) {
         return Err(error);
@@ -361,51 +367,78 @@ fn check_options(graph: &onnx::Graph, options: &Options, dims: &Dims<'_>) -> Res
     })
 }
 
-fn fixed_input(
-    cx: &mut Cx<'_>,
-    name: &str,
-    dtype: DType,
-    extents: &[ExprId],
-    value: &Fixed,
-) -> Result<crate::graph::V, Error> {
+fn fixed_input(cx: &mut Cx<'_>, name: &str, dtype: DType, extents: &[ExprId], value: &Fixed) -> Result<V, Error> {
     let fail = |what: String| Error::new(ErrorKind::Options, format!("fixed input {name}: {what}"));
     let Some(dims) = cx.b.const_ints(extents) else { return Err(fail("its dims must be values, not ranges".into())) };
     let dims: Vec<usize> = dims.into_iter().map(|d| d.max(0) as usize).collect();
-    let count: usize = dims.iter().product();
-    let made = match value {
-        Fixed::Raw { dims: given, bytes } if *given == dims => cx.b.constant(dtype, &dims, bytes.clone(), false),
-        Fixed::Raw { dims: given, .. } => return Err(fail(format!("dims {given:?} where the model has {dims:?}"))),
-        Fixed::Ints(list) if dtype.is_float() => {
-            floats(cx, dtype, &dims, count, list.iter().map(|v| *v as f64).collect())
+    let list = match value {
+        Fixed::Raw { dims: given, bytes } if *given == dims => {
+            return cx.b.constant(dtype, &dims, bytes.clone(), false).map_err(|p| fail(p.what));
         }
-        Fixed::Ints(list) => match spread(list, count) {
-            Some(all) => cx.b.const_of_ints(dtype, &dims, &all),
-            None => return Err(fail(format!("{} numbers for {count} elements", list.len()))),
+        Fixed::Raw { dims: given, .. } => return Err(fail(format!("dims {given:?} where the model has {dims:?}"))),
+        Fixed::Ints(list) if dtype.is_float() => Numbers::Floats(list.iter().map(|v| *v as f64).collect()),
+        Fixed::Ints(list) => Numbers::Ints(list.clone()),
+        Fixed::Floats(list) if dtype.is_float() => Numbers::Floats(list.clone()),
+        Fixed::Floats(list) => match list.iter().map(|v| whole(*v)).collect() {
+            Some(ints) => Numbers::Ints(ints),
+            None => return Err(fail(format!("{list:?} are no integers, as {dtype} has them"))),
         },
-        Fixed::Floats(list) => floats(cx, dtype, &dims, count, list.clone()),
     };
-    made.map_err(|p| fail(p.what))
+    list.constant(cx, dtype, &dims).and_then(|v| cx.b.broadcast(v, extents)).map_err(|p| fail(p.what))
 }
 
-/// As many as there are elements, or one for all.
-fn spread<T: Copy>(list: &[T], count: usize) -> Option<Vec<T>> {
-    match list {
-        [one] => Some(vec![*one; count]),
-        _ if list.len() == count => Some(list.to_vec()),
-        _ => None,
+/// One number for more elements than this is not written out.
+const WRITTEN_OUT: usize = 1 << 20;
+
+/// The elements of a fixed input, or one for all.
+enum Numbers {
+    Ints(Vec<i64>),
+    Floats(Vec<f64>),
+}
+
+impl Numbers {
+    /// A constant of these dims, or a single element to be broadcast to them.
+    fn constant(&self, cx: &mut Cx<'_>, dtype: DType, dims: &[usize]) -> Result<V, Problem> {
+        let given = match self {
+            Numbers::Ints(list) => list.len(),
+            Numbers::Floats(list) => list.len(),
+        };
+        let count = dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
+        let (dims, times) = match count {
+            Some(count) if count == given => (dims, 1),
+            Some(count) if given == 1 && count <= WRITTEN_OUT => (dims, count),
+            _ if given == 1 => (&[][..], 1),
+            _ => return Err(Problem::new(format!("{given} numbers for the dims {dims:?}"))),
+        };
+        match self {
+            Numbers::Ints(list) => {
+                if let Some(wrong) = list.iter().find(|v| !holds(dtype, **v)) {
+                    return Err(Problem::new(format!("{wrong} is no element of {dtype}")));
+                }
+                cx.b.const_of_ints(dtype, dims, &list.repeat(times))
+            }
+            Numbers::Floats(list) => cx.b.const_of_floats(dtype, dims, &list.repeat(times)),
+        }
     }
 }
 
-fn floats(
-    cx: &mut Cx<'_>,
-    dtype: DType,
-    dims: &[usize],
-    count: usize,
-    list: Vec<f64>,
-) -> Result<crate::graph::V, crate::graph::Problem> {
-    let all = spread(&list, count)
-        .ok_or_else(|| crate::graph::Problem::new(format!("{} numbers for {count} elements", list.len())))?;
-    cx.b.const_of_floats(dtype, dims, &all)
+/// A number without a fraction, as an integer.
+fn whole(v: f64) -> Option<i64> {
+    // Both bounds are powers of two, which f64 holds exactly.
+    (v.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&v)).then_some(v as i64)
+}
+
+/// Whether a type has this value; types that are no integers say so themselves.
+fn holds(dtype: DType, v: i64) -> bool {
+    match dtype {
+        DType::Bool => (0..=1).contains(&v),
+        _ if dtype.is_integer() => {
+            let signed = u32::from(dtype.is_signed_integer());
+            let end = 1i128 << (dtype.bits() as u32 - signed);
+            (-end * i128::from(signed)..end).contains(&i128::from(v))
+        }
+        _ => true,
+    }
 }
 
 fn bind_outputs(cx: &mut Cx<'_>, graph: &onnx::Graph, options: &Options) -> Result<(), Error> {
@@ -454,7 +487,7 @@ fn bind_outputs(cx: &mut Cx<'_>, graph: &onnx::Graph, options: &Options) -> Resu
 }
 
 /// Declared dims of outputs are hints: what was inferred wins, and a mismatch is worth a warning.
-fn warn_of_declaration(cx: &mut Cx<'_>, output: &onnx::ValueInfo, value: crate::graph::V) {
+fn warn_of_declaration(cx: &mut Cx<'_>, output: &onnx::ValueInfo, value: V) {
     let Type::Tensor { dims: Some(declared), .. } = &output.ty else { return };
     let inferred = cx.b.dims(value);
     let differs = declared.len() != inferred.len()

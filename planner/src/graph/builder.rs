@@ -275,6 +275,9 @@ impl Builder {
         let dims: Vec<ExprId> = dims.iter().map(|d| self.graph.exprs.int(*d as i64)).collect();
         let known = known::ints(dtype, &bytes).map(|ints| ints.into_iter().map(|i| self.int(i)).collect::<Rc<[_]>>());
         let c = C(self.graph.constants.len() as u32);
+        if original {
+            self.graph.given_bytes = self.graph.given_bytes.saturating_add(bytes.len());
+        }
         self.graph.constants.push(Constant { bytes, original });
         let v = self.new_value(dtype, &dims, Source::Const(c))?;
         self.graph.values[v.index()].known = known;

@@ -123,6 +123,9 @@ impl Builder {
             return Ok(None);
         }
         let Some((offset, strides)) = static_strides(view, &old, &new, &self.graph) else { return Ok(None) };
+        if !self.may_fold(wanted) {
+            return Ok(None);
+        }
         let copied = (|| {
             let held = aligned(&bytes, dtype)?;
             let (out, from) = space(wanted)?;

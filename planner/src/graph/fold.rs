@@ -8,6 +8,11 @@ use plan::{Axes, DType, ExprId, Primitive};
 /// Constants of up to this many bytes are always folded; larger ones where they are at most twice their operands.
 pub(super) const SMALL: usize = 1 << 20;
 
+/// All that is folded may have this many bytes, and `GROWTH` times the model's own constants: weights of 4 bits become f32 in
+/// several steps, each of which counts. Without a limit, a chain of doublings would fill any memory.
+const FREE: usize = 32 << 20;
+const GROWTH: usize = 64;
+
 impl Builder {
     /// Runs a primitive on constants; none where it has to wait for the run.
     pub(super) fn fold(
@@ -40,7 +45,7 @@ impl Builder {
             let count = d.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
             n.checked_add(t.bytes_of(count)?)
         });
-        if wanted.is_none_or(|w| w > SMALL.max(2 * given)) {
+        if wanted.is_none_or(|w| w > SMALL.max(2 * given) || !self.may_fold(w)) {
             return Ok(None);
         }
         match run(&concrete, &sources, &targets, found, self.isa) {
@@ -55,6 +60,17 @@ impl Builder {
             Err(Fault::Unsupported(_)) => Ok(None),
             Err(fault) => Err(Problem::new(format!("{} of constants: {fault}", prim.traits().name))),
         }
+    }
+
+    /// Whether the constants of a model may become larger by this many bytes; if so, they are counted.
+    pub(super) fn may_fold(&mut self, bytes: usize) -> bool {
+        let graph = &mut self.graph;
+        let total = graph.folded_bytes.saturating_add(bytes);
+        let may = total <= graph.given_bytes.saturating_mul(GROWTH).saturating_add(FREE);
+        if may {
+            graph.folded_bytes = total;
+        }
+        may
     }
 
     fn constant_operands(&self, reads: &[Option<V>]) -> Option<Vec<Option<Operand>>> {

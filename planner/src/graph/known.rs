@@ -119,16 +119,16 @@ struct Tensor {
 }
 
 fn strides(dims: &[usize]) -> Vec<usize> {
-    let mut s = vec![1; dims.len()];
+    let mut s = vec![1usize; dims.len()];
     for i in (1..dims.len()).rev() {
-        s[i - 1] = s[i] * dims[i];
+        s[i - 1] = s[i].saturating_mul(dims[i]);
     }
     s
 }
 
 /// Calls `f` with each index tuple of `dims`, in row-major order.
 fn each_index(dims: &[usize], mut f: impl FnMut(&[usize]) -> Option<()>) -> Option<()> {
-    let count: usize = dims.iter().product();
+    let count = dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
     let mut at = vec![0; dims.len()];
     for _ in 0..count {
         f(&at)?;

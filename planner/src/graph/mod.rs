@@ -63,6 +63,10 @@ pub struct Graph {
     pub blocks: Vec<Block>,
     /// Data of constants.
     pub constants: Vec<Constant>,
+    /// Bytes of the constants that the model brings.
+    pub given_bytes: usize,
+    /// Bytes of the constants that were computed from them while planning.
+    pub folded_bytes: usize,
     /// Inputs.
     pub inputs: Vec<Port>,
     /// Outputs.

@@ -141,7 +141,8 @@ fn col2im(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         after: spatial_list(after)?,
         block: spatial_list(&block)?,
     };
-    let taps = cx.b.int(block.iter().map(|b| i64::from(*b)).product());
+    let extents: Vec<ExprId> = block.iter().map(|b| cx.b.int((*b).into())).collect();
+    let taps = cx.b.exprs().product(extents);
     let (n, columns) = (cx.b.dim(x, 0)?, cx.b.dim(x, 1)?);
     let channels = cx.b.exprs().floor_div(columns, taps);
     let dims = [&[n, channels], image.as_slice()].concat();

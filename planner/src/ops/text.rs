@@ -8,6 +8,9 @@ use plan::{DType, ExprId};
 
 pub(super) const OPERATORS: &[Operator] = &[];
 
+/// Strings of a tensor that operators make: a chain of doublings would fill any memory.
+const MOST_STRINGS: usize = 1 << 16;
+
 /// The strings of input `i`.
 ///
 /// # Errors
@@ -25,7 +28,7 @@ pub(super) fn reshape(cx: &mut Cx<'_>, s: Strings, wanted: &[ExprId], allow_zero
     let dims = super::shape::reshaped(&mut cx.b, &own, wanted, allow_zero)?;
     let dims = cx.b.const_ints(&dims).ok_or_else(|| Problem::new("the new shape of strings must be known"))?;
     let dims: Vec<usize> = dims.into_iter().map(|d| d.max(0) as usize).collect();
-    if dims.iter().product::<usize>() != s.data.len() {
+    if dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d)) != Some(s.data.len()) {
         return Err(Problem::new(format!("{} strings under the dims {dims:?}", s.data.len())));
     }
     Ok(vec![Val::Strings(Strings { dims, data: s.data })])
@@ -42,6 +45,12 @@ pub(super) fn concat(cx: &mut Cx<'_>, node: &Node) -> Lowered {
     };
     if !parts.iter().all(same) {
         return Err(Problem::new("the dims of the strings do not fit"));
+    }
+    let count: usize = parts.iter().map(|p| p.data.len()).sum();
+    if count > MOST_STRINGS {
+        return Err(
+            Problem::new(format!("{count} strings in one tensor")).with("at most 65,536 are kept while planning")
+        );
     }
     let mut dims = first.dims.clone();
     dims[axis] = parts.iter().map(|p| p.dims[axis]).sum();

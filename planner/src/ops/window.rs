@@ -104,7 +104,7 @@ impl Window {
     /// The extent from the first to the last tap.
     pub(super) fn reach(&self, axis: usize) -> i64 {
         let get = |l: &[u32]| i64::from(l.get(axis).copied().unwrap_or(1));
-        (get(&self.kernel) - 1) * get(&self.dilations) + 1
+        (get(&self.kernel) - 1).saturating_mul(get(&self.dilations)).saturating_add(1)
     }
 
     /// How the windows lie on `x`. With `ceil`, windows that reach beyond the padding count, too.

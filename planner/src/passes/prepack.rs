@@ -117,6 +117,8 @@ fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut Packed) -> Option
     }
     let dims = graph.static_dims(w)?;
     let (m, per_group) = (*dims.first()?, *dims.get(1)?);
+    let taps = dims.iter().skip(2).try_fold(1usize, |n, d| n.checked_mul(*d))?;
+    let depth = per_group.checked_mul(taps)?;
     let depthwise = per_group == 1 && m == c.group as usize && c.group > 1;
     // Depthwise kernels over channels-first data read the weights as they are.
     if depthwise && c.data == DataLayout::ChannelsFirst {
@@ -124,13 +126,12 @@ fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut Packed) -> Option
     }
     let name = graph.node(n).name.clone();
     let (made, nodes) = rewrite::build(graph, &name, |b| {
-        let taps: usize = dims.iter().skip(2).product();
         if depthwise {
             let strips = b.ints(&[m.div_ceil(16) as i64, taps as i64, 16]);
             return pack(b, packed, w, PackKind::ConvDepthwise16, &strips).map(|v| (v, ConvLayout::Depthwise16));
         }
         let group = c.group.max(1) as usize;
-        let strips = b.ints(&[group as i64, (m / group).div_ceil(16) as i64, (per_group * taps) as i64, 16]);
+        let strips = b.ints(&[group as i64, (m / group).div_ceil(16) as i64, depth as i64, 16]);
         pack(b, packed, w, PackKind::ConvPanels16 { group: c.group }, &strips).map(|v| (v, ConvLayout::Panels16))
     });
     let (weights, layout) = made.ok()?;

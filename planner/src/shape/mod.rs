@@ -28,6 +28,10 @@ pub struct SymbolInfo {
     pub bound: Option<ExprId>,
 }
 
+/// The most nodes of an expression that a message shows: what operators share in the table repeats in text, and would grow
+/// without bound.
+const SHOWN: usize = 64;
+
 /// The table of expressions.
 #[derive(Clone, Debug, Default)]
 pub struct Exprs {
@@ -253,33 +257,34 @@ impl Exprs {
         found
     }
 
-    /// The expression as people write it.
+    /// The expression as people write it; what is long ends in dots.
     pub fn display(&self, id: ExprId) -> String {
-        let show = |a: &ExprId| {
-            let text = self.display(*a);
-            if matches!(self.nodes.get(a.index()), Some(Expr::Add(..) | Expr::Sub(..))) {
-                format!("({text})")
-            } else {
-                text
-            }
-        };
+        let mut left = SHOWN;
+        self.written(id, &mut left)
+    }
+
+    /// As `display`, for as long as `left` nodes are not used up.
+    fn written(&self, id: ExprId, left: &mut usize) -> String {
+        let Some(rest) = left.checked_sub(1) else { return "…".to_owned() };
+        *left = rest;
+        let sum = |e: &ExprId| matches!(self.nodes.get(e.index()), Some(Expr::Add(..) | Expr::Sub(..)));
+        let mut plain = |e: &ExprId| self.written(*e, left);
+        let factor = |text: String, e: &ExprId| if sum(e) { format!("({text})") } else { text };
         match self.nodes.get(id.index()) {
             None => "?".to_owned(),
             Some(Expr::Const(v)) => v.to_string(),
             Some(Expr::Symbol(s)) => self.symbols.get(s.index()).map_or("?".to_owned(), |s| s.name.clone()),
-            Some(Expr::Add(a, b)) => format!("{} + {}", self.display(*a), self.display(*b)),
-            Some(Expr::Sub(a, b)) => format!("{} - {}", self.display(*a), show(b)),
-            Some(Expr::Mul(a, b)) => format!("{}*{}", show(a), show(b)),
-            Some(Expr::FloorDiv(a, b)) => format!("floor({}/{})", show(a), show(b)),
-            Some(Expr::CeilDiv(a, b)) => format!("ceil({}/{})", show(a), show(b)),
-            Some(Expr::Mod(a, b)) => format!("{} mod {}", show(a), show(b)),
-            Some(Expr::Min(a, b)) => format!("min({}, {})", self.display(*a), self.display(*b)),
-            Some(Expr::Max(a, b)) => format!("max({}, {})", self.display(*a), self.display(*b)),
-            Some(Expr::Eq(a, b)) => format!("({} == {})", self.display(*a), self.display(*b)),
-            Some(Expr::Lt(a, b)) => format!("({} < {})", self.display(*a), self.display(*b)),
-            Some(Expr::Select(a, b, c)) => {
-                format!("if {} then {} else {}", self.display(*a), self.display(*b), self.display(*c))
-            }
+            Some(Expr::Mul(a, b)) => format!("{}*{}", factor(plain(a), a), factor(plain(b), b)),
+            Some(Expr::FloorDiv(a, b)) => format!("floor({}/{})", factor(plain(a), a), factor(plain(b), b)),
+            Some(Expr::CeilDiv(a, b)) => format!("ceil({}/{})", factor(plain(a), a), factor(plain(b), b)),
+            Some(Expr::Mod(a, b)) => format!("{} mod {}", factor(plain(a), a), factor(plain(b), b)),
+            Some(Expr::Add(a, b)) => format!("{} + {}", plain(a), plain(b)),
+            Some(Expr::Sub(a, b)) => format!("{} - {}", plain(a), factor(plain(b), b)),
+            Some(Expr::Min(a, b)) => format!("min({}, {})", plain(a), plain(b)),
+            Some(Expr::Max(a, b)) => format!("max({}, {})", plain(a), plain(b)),
+            Some(Expr::Eq(a, b)) => format!("({} == {})", plain(a), plain(b)),
+            Some(Expr::Lt(a, b)) => format!("({} < {})", plain(a), plain(b)),
+            Some(Expr::Select(a, b, c)) => format!("if {} then {} else {}", plain(a), plain(b), plain(c)),
         }
     }
 

@@ -112,7 +112,7 @@ impl Exprs {
             best = Some(best.map_or((v, v), |(lo, hi)| (lo.min(v), hi.max(v))));
             for (s, value) in at.iter_mut() {
                 let info = self.symbols().get(s.index())?;
-                *value += info.step;
+                *value = value.saturating_add(info.step);
                 if *value <= info.hi {
                     break;
                 }

@@ -22,7 +22,8 @@ pub(super) fn lower(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         return Err(Problem::new(format!("{group} groups, {offsets} of offsets")));
     }
     let (group, offsets) = (cx.b.int(group), cx.b.int(offsets));
-    let taps = cx.b.int(window.kernel.iter().map(|k| i64::from(*k)).product());
+    let taps: Vec<ExprId> = window.kernel.iter().map(|k| cx.b.int((*k).into())).collect();
+    let taps = cx.b.exprs().product(taps);
     let (n, c, m) = (cx.b.dim(x, 0)?, cx.b.dim(x, 1)?, cx.b.dim(w, 0)?);
     let e = cx.b.exprs();
     let (images, members) = (e.mul(n, offsets), e.floor_div(c, offsets));

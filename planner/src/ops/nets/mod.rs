@@ -1,6 +1,7 @@
 //! Small models, planned, checked and run.
 
 mod control;
+mod hostile;
 mod shapes;
 
 use crate::onnx::{Attribute, Dim, ElemType, Graph, Model, Node, Tensor, Type, ValueInfo};
