@@ -121,6 +121,11 @@ impl Footprint {
         }
     }
 
+    /// All bytes from the first to the last.
+    pub fn hull(&self) -> Footprint {
+        if self.is_empty() { self.clone() } else { Self::range(self.start, self.end) }
+    }
+
     /// Whether it covers no byte.
     pub fn is_empty(&self) -> bool {
         self.run == 0

@@ -23,11 +23,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// Whether two tensors lie in the same memory.
+    /// Whether two tensors lie in the same memory, all from the first byte to the last: a kernel holds a tensor as that one
+    /// slice, what lies between its elements with it.
     fn meets(&self, other: &Place) -> bool {
         let same_space = in_arena(self.class) == in_arena(other.class)
             && (in_arena(self.class) || (self.class == other.class && self.buffer == other.buffer));
-        same_space && self.footprint.overlaps(&other.footprint)
+        same_space && self.footprint.hull().overlaps(&other.footprint.hull())
     }
 
     /// Whether two tensors lie in the same memory element by element.
@@ -264,7 +265,7 @@ impl Sim<'_> {
         };
         let range = Footprint::range(base, base.saturating_add(bytes));
         let mut operands = reads.iter().chain(writes);
-        if let Some((_, place)) = operands.find(|(_, p)| in_arena(p.class) && p.footprint.overlaps(&range)) {
+        if let Some((_, place)) = operands.find(|(_, p)| in_arena(p.class) && p.footprint.hull().overlaps(&range)) {
             let r = Rejection::new(Reason::Workspace, "the workspace overlaps an operand of its step").of(place.value);
             let r = r.at(range.start, range.end).owners(Owner::Workspace, Owner::Value(place.value));
             return Err(r.into());

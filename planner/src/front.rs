@@ -176,7 +176,15 @@ struct Dims<'o> {
 }
 
 impl Dims<'_> {
-    fn extent(&mut self, cx: &mut Cx<'_>, input: &onnx::ValueInfo, position: u32, axis: usize, dim: &Dim) -> ExprId {
+    /// The extent of an axis of an input. A fixed input has no `position`: a run is not given it.
+    fn extent(
+        &mut self,
+        cx: &mut Cx<'_>,
+        input: &onnx::ValueInfo,
+        position: Option<u32>,
+        axis: usize,
+        dim: &Dim,
+    ) -> ExprId {
         if let Dim::Known(n) = dim {
             return cx.b.int(*n);
         }
@@ -206,13 +214,18 @@ impl Dims<'_> {
             }
             return cx.b.int(1);
         };
-        let kind = SymbolKind::Input { input: position, axis: axis as u32 };
-        // The last value of the range is the largest that the steps reach.
-        let step = option.step.max(1);
-        let hi = option.lo + (option.hi - option.lo) / step * step;
-        let symbol = SymbolInfo { name: label, kind, lo: option.lo, hi, step, bound: None };
-        let id = cx.b.exprs().symbol(symbol);
-        let extent = cx.b.exprs().of_symbol(id);
+        let extent = match position {
+            None if option.lo == option.hi => cx.b.int(option.lo),
+            _ => {
+                let kind = SymbolKind::Input { input: position.unwrap_or(u32::MAX), axis: axis as u32 };
+                // The last value of the range is the largest that the steps reach.
+                let step = option.step.max(1);
+                let hi = option.lo + (option.hi - option.lo) / step * step;
+                let symbol = SymbolInfo { name: label, kind, lo: option.lo, hi, step, bound: None };
+                let id = cx.b.exprs().symbol(symbol);
+                cx.b.exprs().of_symbol(id)
+            }
+        };
         if let Some(name) = name {
             self.named.insert(name.clone(), extent);
         }
@@ -309,8 +322,8 @@ fn bind_input<'m>(
     let Some(extents) = extents else {
         return Err(Refused::Type(format!("input {name} has no declared rank, so its dims cannot be planned")));
     };
-    let position = cx.b.graph.inputs.len() as u32;
     let fixed = options.fix.iter().find(|(n, _)| n == name);
+    let position = if fixed.is_some() { None } else { Some(cx.b.graph.inputs.len() as u32) };
     let mut found = Vec::new();
     for (axis, dim) in extents.iter().enumerate() {
         // A fixed input brings its dims along.
@@ -341,6 +354,7 @@ fn check_options(graph: &onnx::Graph, options: &Options, dims: &Dims<'_>) -> Res
     for (option, used) in options.dims.iter().zip(&dims.used) {
         if !used {
             wrong.push(match &option.target {
+                DimTarget::Named(n) if dims.free.contains(n) => format!("{n} is given a value more than once"),
                 DimTarget::Named(n) => format!("no input has a free dim named {n}; {free}"),
                 DimTarget::Axis { input, axis } => {
                     format!("axis {axis} of input {input} does not exist or is not free; {free}")

@@ -53,7 +53,8 @@ unsafe fn arithmetic_on<S: Simd>(op: MapOp, a: [*const f32; 3], o: *mut f32, n: 
             MapOp::Sinh => scalar!(libm::sinhf),
             MapOp::Cosh => scalar!(libm::coshf),
             MapOp::Asinh => scalar!(libm::asinhf),
-            MapOp::Acosh => scalar!(libm::acoshf),
+            // The library gives numbers below the domain, too.
+            MapOp::Acosh => scalar!(|x| if x < 1.0 { f32::NAN } else { libm::acoshf(x) }),
             MapOp::Atanh => scalar!(libm::atanhf),
             MapOp::Floor => one!(|x| S::floor(x)),
             MapOp::Ceil => one!(|x| S::ceil(x)),

@@ -244,7 +244,8 @@ unsafe fn unary64(op: MapOp, r: Registers) -> bool {
         MapOp::Cosh => libm::cosh,
         MapOp::Tanh => libm::tanh,
         MapOp::Asinh => libm::asinh,
-        MapOp::Acosh => libm::acosh,
+        // The library gives numbers below the domain, too.
+        MapOp::Acosh => |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) },
         MapOp::Atanh => libm::atanh,
         MapOp::Erf => libm::erf,
         MapOp::Sigmoid => sigmoid64,

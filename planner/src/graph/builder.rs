@@ -338,7 +338,13 @@ impl Builder {
         }
         let flat = match parts.as_slice() {
             [one] => *one,
-            _ => self.concat(&parts, 0)?,
+            // Not through `concat`: what is known of the parts would lead back to here.
+            _ => {
+                let n = self.int(elements.len() as i64);
+                let reads: Vec<Option<V>> = parts.iter().map(|p| Some(*p)).collect();
+                let v = self.push(Op::Prim(Concat { axis: 0 }.into()), &reads, &[(dtype, vec![n])])?;
+                v.first().copied().ok_or_else(|| Problem::new("no elements"))?
+            }
         };
         let v = self.reshape(flat, dims)?;
         self.graph.values[v.index()].known = Some(elements.into());

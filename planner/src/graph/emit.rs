@@ -26,6 +26,14 @@ impl Builder {
         if let [(dtype, dims)] = writes
             && let Some(known) = self.eval_known(&Op::Prim(prim), reads, *dtype, dims)
         {
+            // Expressions of constants leave the range of 64 bits where the kernel wraps.
+            let constant = !reads.is_empty() && reads.iter().flatten().all(|v| self.is_const(*v));
+            if constant
+                && self.const_ints(&known).is_none()
+                && let Some(folded) = self.fold(&prim, reads, writes)?
+            {
+                return Ok(folded);
+            }
             return self.of_exprs(*dtype, dims, &known).map(|v| vec![v]);
         }
         if let Some(folded) = self.fold(&prim, reads, writes)? {

@@ -6,6 +6,7 @@ use super::{
     poly::Poly,
 };
 use plan::{Action, Axes, BufferId, Capture, Class, ExprId, Place, Primitive, Step, Value, ValueId};
+use std::collections::BTreeMap;
 
 /// The most pieces into which an operand may fall within the result.
 const MAX_PIECES: i64 = 1 << 16;
@@ -25,9 +26,17 @@ pub fn place(alias: &mut Alias<'_>, at: (u32, u32), axis: usize, reads: &[Option
     let operands: Vec<ValueId> = reads.iter().copied().flatten().collect();
     let Some(slots) = slots(alias, axis, &operands, w) else { return };
     let mut taken: Vec<Unit> = Vec::new();
+    let mut touched: BTreeMap<(u32, u32), bool> = BTreeMap::new();
     for unit in units(alias, &slots) {
-        match may_place(alias, at, &slots, &unit, w) {
-            Ok(()) => taken.push(unit),
+        let buffer = slots.get(unit[0]).map(|s| alias.buffer(s.operand));
+        let may = may_place(alias, at, &slots, &unit, w);
+        match may.and_then(|()| apart(alias, &slots[unit[0]], &touched)) {
+            Ok(()) => {
+                for u in buffer.iter().flat_map(|b| &alias.uses[b.index()]) {
+                    *touched.entry((u.block, u.step)).or_default() |= u.write;
+                }
+                taken.push(unit);
+            }
             Err(why) => {
                 let operand = slots[unit[0]].operand;
                 alias.refuse(at.0, at.1, operand, format!("it is copied into the result: {why}"));
@@ -139,6 +148,14 @@ fn may_place(alias: &Alias<'_>, at: (u32, u32), slots: &[Slot], unit: &Unit, w: 
         return Err("it is seen as elements of another size");
     }
     if slot.strides.is_some() { strided(alias, slot.operand, from) } else { Ok(()) }
+}
+
+/// Whether no step touches an operand together with one that is in the result already, and writes either. Where parts of
+/// the result have strides, the memory from first to last element of one covers elements of the other.
+fn apart(alias: &Alias<'_>, slot: &Slot, touched: &BTreeMap<(u32, u32), bool>) -> Result<(), Refused> {
+    let uses = &alias.uses[alias.buffer(slot.operand).index()];
+    let meets = uses.iter().any(|u| touched.get(&(u.block, u.step)).is_some_and(|written| *written || u.write));
+    if slot.strides.is_some() && meets { Err("a step that writes it reads or writes another part") } else { Ok(()) }
 }
 
 /// Whether several operands are the pieces of one buffer, all of it, and lie in the result as they lie there.

@@ -80,6 +80,9 @@ fn slice(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         if k == 0 {
             return Err(Problem::new("a step of 0"));
         }
+        // A step beyond the extent takes one element at most; as it is, its distance in memory need not be a number.
+        let most = cx.b.exprs().range(dims[axis]).1.max(1);
+        let k = k.clamp(-most, most);
         let (from, count) = slice_range(&mut cx.b, dims[axis], s, e, k);
         (first[axis], dims[axis], step[axis]) = (from, count, k);
     }
@@ -255,6 +258,11 @@ fn trilu(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         Some(k) => {
             let k = cx.b.reshape(k, &[])?;
             let k = cx.b.cast(k, DType::I64)?;
+            // Beyond every extent, so that the sum below does not wrap.
+            let (least, most) =
+                (cx.b.const_of_ints(DType::I64, &[], &[-FAR])?, cx.b.const_of_ints(DType::I64, &[], &[FAR])?);
+            let k = cx.b.binary(MapOp::Max, k, least)?;
+            let k = cx.b.binary(MapOp::Min, k, most)?;
             cx.b.binary(MapOp::Add, row, k)?
         }
         None => row,

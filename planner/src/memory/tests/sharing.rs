@@ -233,6 +233,33 @@ fn concatenations_along_an_inner_axis() {
     refused(&plan, q, "needs it contiguous");
 }
 
+/// Two parts whose rows alternate in the result: one made from the other is a copy, and the checker knows why.
+#[test]
+fn alternating_parts_are_not_touched_by_one_step() {
+    let build = |from_p: bool| {
+        let mut b = Build::new(64);
+        let x = b.input_bytes("x", 64);
+        let (p, q, y, o) = (b.act("p", &[6, 4]), b.act("q", &[6, 4]), b.act("y", &[6, 8]), b.act("o", &[1]));
+        let k = b.act("k", &[6, 4]);
+        b.step("K", gather(), &[x, x], &[k]);
+        b.step("P", map(), &[k], &[p]);
+        b.step("Q", map(), &[if from_p { p } else { k }], &[q]);
+        b.step("Concat", concat(1), &[p, q], &[y]);
+        b.step("O", gather(), &[y, x], &[o]);
+        b.output(o);
+        (planned(b), p, q, y)
+    };
+    let (plan, p, q, y) = build(true);
+    assert!(!(shares(&plan, p, y) && shares(&plan, q, y)));
+    refused(&plan, q, "another part");
+    let (mut plan, p, q, y) = build(false);
+    assert!(shares(&plan, p, y) && shares(&plan, q, y));
+    let i = plan.blocks[0].steps.iter().position(|s| s.name == "Q").unwrap();
+    let Action::Run { reads, .. } = &mut plan.blocks[0].steps[i].action else { panic!("no step") };
+    reads[0] = Some(p);
+    assert_eq!(checker::check(&plan, &checker::Points::default()).unwrap_err().reason, checker::Reason::InPlace);
+}
+
 fn with_state(f: impl FnOnce(&mut Build, ValueId, ValueId, ValueId)) -> (Plan, ValueId, ValueId) {
     let mut b = Build::new(64);
     let x = b.input_bytes("x", 64);

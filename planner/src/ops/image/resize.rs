@@ -52,21 +52,37 @@ fn simple(cx: &mut Cx<'_>, node: &Node, x: V, scales: &[f32]) -> Lowered {
     if dims.len() != scales.len() {
         return Err(Problem::new(format!("{} scales for {}", scales.len(), cx.b.describe(x))));
     }
+    // What shrinks takes the element after, what grows the one before.
+    let shrinks = |s: &f32| mode == ResizeMode::Nearest && *s < 1.0;
+    if !scales.iter().any(shrinks) {
+        return Ok(vec![asymmetric(cx, x, mode, NearestMode::Floor, scales)?.into()]);
+    }
+    let only = |which: bool| scales.iter().map(|s| if shrinks(s) == which { *s } else { 1.0 }).collect::<Vec<f32>>();
+    let (smaller, larger) = (only(true), only(false));
+    let mut v = asymmetric(cx, x, mode, NearestMode::Ceil, &smaller)?;
+    if larger.iter().any(|s| *s != 1.0) {
+        v = asymmetric(cx, v, mode, NearestMode::Floor, &larger)?;
+    }
+    Ok(vec![v.into()])
+}
+
+/// Resized by these scales, without half pixels.
+fn asymmetric(cx: &mut Cx<'_>, x: V, mode: ResizeMode, nearest: NearestMode, scales: &[f32]) -> Result<V, Problem> {
     let mut out = Vec::new();
-    for (d, s) in dims.iter().zip(scales) {
+    for (d, s) in cx.b.dims(x).iter().zip(scales) {
         out.push(scaled(cx, *d, *s)?);
     }
     let prim = Resize {
         mode,
         coordinates: CoordinateMode::Asymmetric,
-        nearest: NearestMode::Floor,
+        nearest,
         cubic_coeff_a: -0.75,
         exclude_outside: false,
         extrapolation: 0.0,
         antialias: false,
     };
     let (dtype, scales) = (cx.b.dtype(x), scales_constant(cx, scales)?);
-    Ok(vec![cx.b.emit1(prim, &[Some(x), Some(scales)], dtype, &out)?.into()])
+    cx.b.emit1(prim, &[Some(x), Some(scales)], dtype, &out)
 }
 
 fn floats(cx: &Cx<'_>, node: &Node, i: usize) -> Result<Option<Vec<f32>>, Problem> {
@@ -148,9 +164,9 @@ pub(super) fn resize(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         Some(scales) => {
             let scales = spread(&scales, &axes, rank, 1.0)?;
             let mut out = Vec::new();
-            for (i, (d, s)) in dims.iter().zip(&scales).enumerate() {
-                let part = roi.as_ref().map_or(1.0, |[start, end]| end[i] - start[i]);
-                out.push(scaled(cx, *d, *s * part)?);
+            // Whatever the region: so do the standard's shape inference and its reference, if not its text.
+            for (d, s) in dims.iter().zip(&scales) {
+                out.push(scaled(cx, *d, *s)?);
             }
             (Some(scales), out)
         }

@@ -1,6 +1,7 @@
 //! Small models, planned, checked and run.
 
 mod control;
+mod corners;
 mod hostile;
 mod shapes;
 
