@@ -141,8 +141,9 @@ fn col2im(cx: &mut Cx<'_>, node: &Node) -> Lowered {
         after: spatial_list(after)?,
         block: spatial_list(&block)?,
     };
-    let extents: Vec<ExprId> = block.iter().map(|b| cx.b.int((*b).into())).collect();
-    let taps = cx.b.exprs().product(extents);
+    let taps = block.iter().try_fold(1i64, |n, b| n.checked_mul(i64::from(*b)));
+    let taps = taps.ok_or_else(|| Problem::new(format!("a block of {block:?} elements")))?;
+    let taps = cx.b.int(taps);
     let (n, columns) = (cx.b.dim(x, 0)?, cx.b.dim(x, 1)?);
     let channels = cx.b.exprs().floor_div(columns, taps);
     let dims = [&[n, channels], image.as_slice()].concat();
