@@ -52,7 +52,7 @@ def output(command, cwd):
 
 
 def main():
-    cache = pathlib.Path(os.environ.get("FLIGHTPLAN_DATA", "~/.cache/flightplan")).expanduser()
+    cache = pathlib.Path(os.environ.get("FLIGHTPLAN_DATA") or "~/.cache/flightplan").expanduser()
     root = pathlib.Path(__file__).resolve().parent.parent
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--rounds", type=int, default=5)

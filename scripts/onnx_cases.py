@@ -3,7 +3,7 @@
 
 usage: onnx_cases.py [--out DIR] [--kind KIND ...] [--match REGEX]
 
-DIR defaults to ~/.cache/flightplan/onnx-cases. KIND is node, simple, pytorch-converted or
+DIR defaults to onnx-cases below $FLIGHTPLAN_DATA, else below ~/.cache/flightplan. KIND is node, simple, pytorch-converted or
 pytorch-operator; all four without --kind. A case is DIR/<kind>/<case>/ with model.onnx,
 tolerance.json ({"rtol", "atol"} as the case states them) and, for each data set i,
 test_data_set_<i>/{input,output}_<j>.pb, each a TensorProto, SequenceProto or OptionalProto
@@ -11,6 +11,7 @@ according to the type that the graph declares. Cases of the same name are replac
 """
 import argparse
 import json
+import os
 import re
 import shutil
 import sys
@@ -64,7 +65,7 @@ def write_generated(case, folder):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--out", type=Path, default=Path("~/.cache/flightplan/onnx-cases").expanduser())
+    p.add_argument("--out", type=Path, default=Path(os.environ.get("FLIGHTPLAN_DATA") or "~/.cache/flightplan").expanduser() / "onnx-cases")
     p.add_argument("--kind", action="append", choices=("node",) + ON_DISK)
     p.add_argument("--match", type=re.compile, default=re.compile(""))
     args = p.parse_args()

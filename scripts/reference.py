@@ -3,8 +3,8 @@
 
 usage: reference.py [--models DIR] [--out DIR] [--catalogue FILE] [--seed N] [--runs N] [--variants] [ID ...]
 
-Needs the packages of requirements.txt. DIRs default to $FLIGHTPLAN_MODELS (else
-~/.cache/flightplan/models) and ~/.cache/flightplan/cases. Written per model:
+Needs the packages of requirements.txt. DIRs default to models and cases below $FLIGHTPLAN_DATA, else
+below ~/.cache/flightplan. Written per model:
 
     OUT/<id>/model.onnx                              symbolic link to the model
     OUT/<id>/tolerance.json                          {"rtol", "atol", "relative_to": "max"}
@@ -142,9 +142,9 @@ def write_model(name, entry, model, args):
 
 
 def main():
-    cache = Path("~/.cache/flightplan").expanduser()
+    cache = Path(os.environ.get("FLIGHTPLAN_DATA") or "~/.cache/flightplan").expanduser()
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--models", type=Path, default=Path(os.environ.get("FLIGHTPLAN_MODELS") or cache / "models"))
+    p.add_argument("--models", type=Path, default=cache / "models")
     p.add_argument("--out", type=Path, default=cache / "cases")
     p.add_argument("--catalogue", type=Path, default=HERE / "models.toml")
     p.add_argument("--seed", type=int, default=0)

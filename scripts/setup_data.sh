@@ -3,20 +3,21 @@
 #
 #   scripts/setup_data.sh
 #
-# Everything goes below ~/.cache/flightplan (models: $FLIGHTPLAN_MODELS if set). Needs Python 3.11
-# or newer, npm, and access to PyPI and npm. A step whose result is there already, made from the same
-# scripts and package versions, is skipped; remove ~/.cache/flightplan to start over.
+# Everything goes below $FLIGHTPLAN_DATA, else ~/.cache/flightplan. Needs Python 3.11 or newer, npm, and
+# access to PyPI and npm. A step whose result is there already, made from the same scripts and package
+# versions, is skipped; remove the folder to start over.
 set -eu
 
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
-cache=$HOME/.cache/flightplan
+cache=${FLIGHTPLAN_DATA:-$HOME/.cache/flightplan}
+export FLIGHTPLAN_DATA="$cache"
 venv=$cache/venv
 py=$venv/bin/python
 mkdir -p "$cache"
 
-# stamp FILE... : one digest for the contents of the files and for where the models are
+# stamp FILE... : one digest for the contents of the files
 stamp() {
-    { cat "$@"; echo "${FLIGHTPLAN_MODELS:-}"; } | sha256sum | cut -d' ' -f1
+    cat "$@" | sha256sum | cut -d' ' -f1
 }
 current() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
 

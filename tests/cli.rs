@@ -189,15 +189,8 @@ fn what_is_emitted_is_accepted_and_a_wrong_plan_is_not() {
 fn a_run_reads_and_writes_npy() {
     let (folder, model) = (scratch("cli-run"), magika());
     let input = folder.join("in.npy");
-    let mut file = b"\x93NUMPY\x01\x00".to_vec();
-    let mut header = String::from("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2048), }");
-    while !(header.len() + 11).is_multiple_of(64) {
-        header.push(' ');
-    }
-    header.push('\n');
-    file.extend((header.len() as u16).to_le_bytes());
-    file.extend(header.as_bytes());
-    file.extend((0..4096i32).flat_map(|i| (i % 257).to_le_bytes()));
+    let data: Vec<u8> = (0..4096i32).flat_map(|i| (i % 257).to_le_bytes()).collect();
+    let file = common::npy("<i4", "2, 2048", &data);
     fs::write(&input, file).unwrap();
     let (argument, out) = (format!("bytes={}", input.display()), folder.to_string_lossy().into_owned());
     let (code, text, err) = planner(["run", &model, "--input", &argument, "-o", &out]);

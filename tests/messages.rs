@@ -221,20 +221,6 @@ fn the_whole_chain_of_bodies() {
     shown("bodies", &text);
 }
 
-/// A file of numbers for `planner run`.
-fn npy(kind: &str, dims: &str, data: &[u8]) -> Vec<u8> {
-    let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({dims}), }}");
-    while !(header.len() + 11).is_multiple_of(64) {
-        header.push(' ');
-    }
-    header.push('\n');
-    let mut file = b"\x93NUMPY\x01\x00".to_vec();
-    file.extend((header.len() as u16).to_le_bytes());
-    file.extend(header.as_bytes());
-    file.extend(data);
-    file
-}
-
 /// Rows H1 and H2. A run that fails: the model, the step with its index, the plan, and why.
 #[test]
 fn the_whole_chain_of_a_run() {
@@ -250,7 +236,7 @@ fn the_whole_chain_of_a_run() {
     fs::write(&path, graph.model()).unwrap();
     fs::write(
         folder.join("x.npy"),
-        npy("<i8", "2,", &[1, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]),
+        common::npy("<i8", "2,", &[1, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]),
     )
     .unwrap();
     let input = format!("x={}", folder.join("x.npy").display());

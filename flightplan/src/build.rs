@@ -124,10 +124,9 @@ impl Model {
             let text = "there is no OUT_DIR: `emit` works in build scripts; elsewhere use `emit_to`";
             Error::new(ErrorKind::Options, &self.path, text)
         })?;
+        // Also where the build fails: the next one looks again.
         println!("cargo::rerun-if-changed=build.rs");
-        for path in self.sources() {
-            println!("cargo::rerun-if-changed={}", path.display());
-        }
+        println!("cargo::rerun-if-changed={}", self.path.display());
         let made = self.make(Path::new(&out))?;
         self.directives(Path::new(&out), &made).iter().for_each(|line| println!("{line}"));
         Ok(())
@@ -136,7 +135,8 @@ impl Model {
     /// What cargo is told of what was made.
     fn directives(&self, out: &Path, made: &Made) -> Vec<String> {
         let mut lines: Vec<String> =
-            made.warnings.iter().map(|w| format!("cargo::warning={}", w.replace('\n', " "))).collect();
+            made.files.iter().map(|file| format!("cargo::rerun-if-changed={}", file.display())).collect();
+        lines.extend(made.warnings.iter().map(|w| format!("cargo::warning={w}")));
         if made.place == WeightsIn::File {
             let (module, name) = (self.module(), self.module().to_uppercase());
             let file = out.join(format!("{module}.weights"));
@@ -164,14 +164,21 @@ impl Model {
             return Err(Error::new(ErrorKind::Options, &self.path, self.problems.join("\n  ")));
         }
         let file = |extension: &str| folder.join(format!("{}.{extension}", self.module()));
-        let unreadable = |e| Error::new(ErrorKind::Read, &self.path, format!("the model cannot be read: {e}"));
-        let stamp = self.stamp().map_err(unreadable)?;
-        let made = ["rs", "weights"].iter().all(|e| file(e).exists());
-        let known = if made { fs::read_to_string(file("stamp")).ok() } else { None };
-        if let Some(place) = known.and_then(|text| place_of(text.strip_prefix(&stamp)?)) {
-            return Ok(Made { warnings: Vec::new(), place });
+        let stamp = file("stamp");
+        let there = ["rs", "weights"].iter().all(|e| file(e).exists());
+        if let Some(made) = fs::read_to_string(&stamp).ok().filter(|_| there).and_then(|text| self.known(&text)) {
+            return Ok(made);
         }
+        // Before the model is read: what changes meanwhile is seen the next time.
+        let unreadable = |e: io::Error| {
+            let from = std::env::current_dir().ok().filter(|_| self.path.is_relative());
+            let from = from.map(|folder| format!("; the path starts from {}", folder.display())).unwrap_or_default();
+            Error::new(ErrorKind::Read, &self.path, format!("the model cannot be read: {e}{from}"))
+        };
+        let own = version(&self.path).map_err(unreadable)?;
         let model = planner::onnx::read(&self.path).map_err(|e| Error::read(&self.path, &e))?;
+        let folder_of_model = self.path.parent().unwrap_or(Path::new(""));
+        let files: Vec<PathBuf> = model.files.iter().map(|name| folder_of_model.join(name)).collect();
         let planned = planner::plan(model, &self.options).map_err(|e| Error::plan(&self.path, &e))?;
         let internal = |e: String| Error::new(ErrorKind::Internal, &self.path, e);
         // What the independent checker rejects is never emitted.
@@ -185,14 +192,16 @@ impl Model {
         let code = codegen::generate(&planned.plan, &options).map_err(|e| internal(e.to_string()))?;
         let written = |e| Error::new(ErrorKind::Write, &self.path, format!("the result cannot be written: {e}"));
         // A stamp that outlives what it vouches for would be worse than none.
-        let _ = fs::remove_file(file("stamp"));
+        let _ = fs::remove_file(&stamp);
         fs::write(file("rs"), code).map_err(written)?;
         let mut weights = io::BufWriter::new(fs::File::create(file("weights")).map_err(written)?);
         let pieces = planned.weights.pieces.iter().map(|(offset, bytes)| (*offset, bytes));
         codegen::write_weights(&mut weights, pieces, planned.weights.len).map_err(written)?;
         io::Write::flush(&mut weights).map_err(written)?;
-        fs::write(file("stamp"), format!("{stamp}{place:?}")).map_err(written)?;
-        Ok(Made { warnings: planned.warnings, place })
+        let warnings = planned.warnings.iter().map(|w| w.replace('\n', " ")).collect();
+        let made = Made { warnings, place, files };
+        fs::write(stamp, self.stamp(&own, &made).map_err(unreadable)?).map_err(written)?;
+        Ok(made)
     }
 
     /// The name of the module.
@@ -200,44 +209,64 @@ impl Model {
         self.options.name.as_deref().unwrap_or("model")
     }
 
-    /// The model's file, and those beside it that are named after it: its external data.
-    fn sources(&self) -> Vec<PathBuf> {
-        let mut paths = vec![self.path.clone()];
-        let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else { return paths };
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let name = name.to_string_lossy();
-        let beside = fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut data: Vec<PathBuf> = beside
-            .filter(|e| e.file_name().to_string_lossy().strip_prefix(&*name).is_some_and(|rest| !rest.is_empty()))
-            .map(|e| e.path())
-            .collect();
-        data.sort();
-        paths.append(&mut data);
-        paths
+    /// What does not depend on files: the options, and flightplan itself.
+    fn head(&self) -> String {
+        let program = std::env::current_exe().and_then(|path| version(&path)).unwrap_or_default();
+        let (limit, flightplan) = (self.embed_limit, env!("CARGO_PKG_VERSION"));
+        format!("{flightplan} {program} {:?} {:?} {limit}", self.options, self.weights).replace('\n', " ")
     }
 
-    /// What the result depends on: versions of the files, the options, and flightplan itself.
-    fn stamp(&self) -> io::Result<String> {
-        let mut text =
-            format!("{} {:?} {:?} {}\n", env!("CARGO_PKG_VERSION"), self.options, self.weights, self.embed_limit);
-        let program = std::env::current_exe().ok();
-        for path in self.sources().iter().chain(&program) {
-            let meta = fs::metadata(path)?;
-            text.push_str(&format!("{} {} {:?}\n", path.display(), meta.len(), meta.modified()?));
+    /// What was made of what: the head, a line for each file that was read, an empty one, where the weights went, and the
+    /// warnings.
+    fn stamp(&self, own: &str, made: &Made) -> io::Result<String> {
+        let mut text = format!("{}\n{own} {}\n", self.head(), self.path.display());
+        for file in &made.files {
+            text.push_str(&format!("{} {}\n", version(file)?, file.display()));
         }
+        text.push_str(&format!("\n{:?}\n", made.place));
+        made.warnings.iter().for_each(|w| text.push_str(&format!("{w}\n")));
         Ok(text)
     }
+
+    /// What is there already, if a stamp says that it was made of the same options and of files as they are now.
+    fn known(&self, stamp: &str) -> Option<Made> {
+        let (sources, rest) = stamp.split_once("\n\n")?;
+        let mut lines = sources.lines();
+        if lines.next()? != self.head() {
+            return None;
+        }
+        let mut files = Vec::new();
+        for line in lines {
+            let (was, path) = line.split_once(' ')?;
+            if version(Path::new(path)).ok()? != was {
+                return None;
+            }
+            files.push(PathBuf::from(path));
+        }
+        if files.is_empty() || files.remove(0) != self.path {
+            return None;
+        }
+        let mut rest = rest.lines();
+        let place = rest.next()?;
+        let place = [WeightsIn::Binary, WeightsIn::File].into_iter().find(|p| format!("{p:?}") == place)?;
+        Some(Made { warnings: rest.map(str::to_owned).collect(), place, files })
+    }
+}
+
+/// What tells a file from a changed one: its length, and when it was last written.
+fn version(path: &Path) -> io::Result<String> {
+    let meta = fs::metadata(path)?;
+    let written = meta.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Ok(format!("{}@{}", meta.len(), written.as_nanos()))
 }
 
 /// What came of a model.
 struct Made {
+    /// A line each.
     warnings: Vec<String>,
     place: WeightsIn,
-}
-
-/// Where the weights went, as the end of a stamp says.
-fn place_of(text: &str) -> Option<WeightsIn> {
-    [WeightsIn::Binary, WeightsIn::File].into_iter().find(|place| format!("{place:?}") == text)
+    /// Files that were read besides the model's own.
+    files: Vec<PathBuf>,
 }
 
 #[cfg(test)]

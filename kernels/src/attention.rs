@@ -1,6 +1,5 @@
 //! Scaled dot-product attention: checks, masks, and the passes over a row of scores. f32 goes by blocks of queries through
-//! the f32 matrix product; other types, and softmaxes in another precision,
-//! by the definition.
+//! the f32 matrix product; other types, and softmaxes in another precision, by the definition.
 
 mod fast;
 mod reference;

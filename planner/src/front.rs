@@ -5,7 +5,7 @@ use crate::graph::{Builder, Graph, Port, Problem, V};
 use crate::onnx::{self, Dim, Type};
 use crate::ops::{Cx, Val, dtype_of};
 use crate::passes;
-use crate::peak::{Peak, peak};
+use crate::peak::{Peak, largest_sizes, peak};
 use crate::schedule::{Weights, schedule};
 use crate::shape::SymbolInfo;
 use bytes::Bytes;
@@ -140,8 +140,7 @@ const NAMED: usize = 8;
 
 /// What is live where most is, largest first, and which ranges could be smaller.
 fn over_budget(plan: &Plan, budget: u64) -> Error {
-    let align = |n: u64| n.checked_next_multiple_of(plan.align.max(1)).unwrap_or(u64::MAX);
-    let sizes: Vec<u64> = plan.buffers.iter().map(|b| align(b.max_bytes)).collect();
+    let sizes = largest_sizes(plan);
     let Peak { step, buffers, .. } = peak(plan, &sizes);
     let named = buffers.iter().take(NAMED).filter_map(|i| plan.buffers.get(*i).zip(sizes.get(*i)));
     let mut top: Vec<String> = named.map(|(b, bytes)| format!("{} {bytes} bytes", b.name)).collect();

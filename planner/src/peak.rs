@@ -13,6 +13,16 @@ pub struct Peak {
     pub buffers: Vec<usize>,
 }
 
+/// The bytes of every buffer at the plan's alignment, at the largest extents of the ranges.
+pub fn largest_sizes(plan: &Plan) -> Vec<u64> {
+    plan.buffers.iter().map(|b| aligned(plan, b.max_bytes)).collect()
+}
+
+/// That many bytes at the plan's alignment.
+pub fn aligned(plan: &Plan, bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(plan.align.max(1)).unwrap_or(u64::MAX)
+}
+
 /// The peak for buffers of these sizes.
 pub fn peak(plan: &Plan, sizes: &[u64]) -> Peak {
     let mut top = block(plan, sizes, BlockId(0), 0);

@@ -11,11 +11,18 @@ pub type Name = alloc::borrow::Cow<'static, str>;
 #[cfg(not(feature = "alloc"))]
 pub type Name = &'static str;
 
-/// Why a model could not be made or run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a model could not be made or run. `Debug` prints the same readable text as `Display`, since that is what a program shows of
+/// the error that its `main` returns.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct Error {
     kind: ErrorKind,
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// The kinds of errors.

@@ -58,3 +58,17 @@ pub fn dims(case: &Path) -> Vec<OsString> {
     }
     options
 }
+
+/// A `.npy` file: elements of a `kind` that NumPy knows, dims as in Python, and the data.
+pub fn npy(kind: &str, dims: &str, data: &[u8]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({dims}), }}");
+    while !(header.len() + 11).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend((header.len() as u16).to_le_bytes());
+    file.extend(header.as_bytes());
+    file.extend(data);
+    file
+}

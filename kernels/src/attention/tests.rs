@@ -120,21 +120,18 @@ fn agrees_with_the_definition() {
     }
 }
 
+/// Attention with nothing special to it.
+fn plain(softmax: DType) -> Attention<i64> {
+    Attention { past: List::EMPTY, scale: 0.0, causal: false, window: List::EMPTY, softcap: 0.0, softmax, scores: 0 }
+}
+
 #[test]
 fn many_queries_go_in_blocks() {
     let mut rng = Rng::new(11);
     let (sq, skv, d) = (40, 9000, 4);
     let dims = [[1, 1, sq, d], [1, 1, skv, d], [1, 1, skv, d]];
     let [q, k, v] = dims.map(|dims| random(&mut rng, &dims, DType::F32, false));
-    let p = Attention {
-        past: List::EMPTY,
-        scale: 0.0,
-        causal: false,
-        window: List::EMPTY,
-        softcap: 0.0,
-        softmax: DType::F32,
-        scores: 0,
-    };
+    let p = plain(DType::F32);
     let mut out = [Tensor::zeros(DType::F32, &[1, 1, sq, d])];
     run(&p.into(), &[Some(&q), Some(&k), Some(&v)], &mut out, None, Isa::detect()).unwrap();
     let (qs, ks, vs) = (numbers(&q), numbers(&k), numbers(&v));
@@ -153,15 +150,7 @@ fn many_queries_go_in_blocks() {
 #[test]
 fn workspace_grows_with_every_extent() {
     let mut rng = Rng::new(12);
-    let p = Attention {
-        past: List::EMPTY,
-        scale: 0.0,
-        causal: false,
-        window: List::EMPTY,
-        softcap: 0.0,
-        softmax: DType::F32,
-        scores: 0,
-    };
+    let p = plain(DType::F32);
     for _ in 0..500 {
         let bytes = |[sq, skv, d, dv]: [usize; 4]| {
             let meta = |dims: &[usize]| Some(Meta { dtype: DType::F32, dims: plan::Axes::from_slice(dims).unwrap() });
@@ -184,15 +173,7 @@ fn sixteen_bits_round_at_each_operator_of_the_definition() {
     let mut rng = Rng::new(13);
     let (sq, skv, d) = (3, 6, 8);
     let [q, k, v] = [sq, skv, skv].map(|rows| random(&mut rng, &[1, 1, rows, d], DType::BF16, false));
-    let p = Attention {
-        past: List::EMPTY,
-        scale: 0.0,
-        causal: false,
-        window: List::EMPTY,
-        softcap: 2.0,
-        softmax: DType::BF16,
-        scores: 0,
-    };
+    let p = Attention { softcap: 2.0, ..plain(DType::BF16) };
     let mut out = [Tensor::zeros(DType::BF16, &[1, 1, sq, d])];
     run(&p.into(), &[Some(&q), Some(&k), Some(&v)], &mut out, None, Isa::detect()).unwrap();
     let (qs, ks, vs, found) = (numbers(&q), numbers(&k), numbers(&v), numbers(&out[0]));

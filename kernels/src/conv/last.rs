@@ -15,13 +15,7 @@ use core::ops::Range;
 fn size(job: &Job) -> Size {
     let pixels = job.windows.output_plane();
     let k = job.channels_per_group() * job.windows.taps_per_window();
-    Size { m: if is_pointwise(job) { job.y.batch * pixels } else { pixels }, n: job.results_per_group(), k }
-}
-
-/// Whether every output is made of the input element at the same place.
-fn is_pointwise(job: &Job) -> bool {
-    let w = &job.windows;
-    w.kernel == [1; 3] && w.stride == [1; 3] && w.before == [0; 3] && w.input == w.output
+    Size { m: if job.windows.are_elements() { job.y.batch * pixels } else { pixels }, n: job.results_per_group(), k }
 }
 
 /// Floats of workspace for [`panels`]; never shrinks when an extent grows.
@@ -36,7 +30,7 @@ pub(super) fn workspace(job: &Job) -> usize {
 /// # Errors
 /// When the workspace is too small.
 pub(super) fn panels(job: &Job, o: &mut Operands<'_>) -> Result<(), Fault> {
-    let (size, pointwise) = (size(job), is_pointwise(job));
+    let (size, pointwise) = (size(job), job.windows.are_elements());
     let (channels, m, pixels) = (job.channels_per_group(), job.results_per_group(), job.windows.output_plane());
     let panels = m.div_ceil(PANEL) * size.k * PANEL;
     for n in 0..if pointwise { 1 } else { job.y.batch } {

@@ -7,8 +7,7 @@
 use super::columns::{self, Columns};
 use super::micro::{self, Kernels, Tile};
 use super::{Job, PANEL, Residual};
-use crate::spatial::Windows;
-use crate::{Fault, Isa, activation};
+use crate::{Fault, Isa, activation, spatial::Windows};
 use plan::prim::{Activation, ActivationKind};
 
 /// How much is laid out and multiplied at once.
@@ -21,7 +20,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// Few weights stay in the second cache: then the data can stay in the first (30 KiB), beside 16 channels' weights.
+    /// Few weights (1 MiB) stay in the second cache: then the data can stay in the first (30 KiB), beside 16 channels' weights.
     const FIRST_CACHE: Limits = Limits { terms: 160, elements: 160 * 48 };
     /// Many weights have to be read again for each block of data: then the data fills a part of the second cache (256 KiB).
     const SECOND_CACHE: Limits = Limits { terms: 384, elements: 1 << 16 };
@@ -140,15 +139,14 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
     Ok(())
 }
 
+/// Elements after which rows meet in one set of the first cache, and how near to that they may come.
+const SETS: usize = 1024;
+const NEAR: usize = 48;
+
 /// Whether the rows of a matrix of channels by pixels are the data itself, and lie so that those of a tile do not push each other
 /// out of the cache.
 fn readable_in_place(v: &Windows) -> bool {
-    let pointwise = v.kernel == [1; 3] && v.stride == [1; 3] && v.before == [0; 3] && v.input == v.output;
-    /// Elements after which rows meet in one set of the first cache, and how near to that they may come.
-    const SETS: usize = 1024;
-    const NEAR: usize = 48;
-    let row = v.input_plane() % SETS;
-    pointwise && (NEAR..=SETS - NEAR).contains(&row)
+    v.are_elements() && (NEAR..=SETS - NEAR).contains(&(v.input_plane() % SETS))
 }
 
 /// Where the micro-kernels find the data of a stretch of pixels and terms.

@@ -26,10 +26,8 @@ at their largest.
   --threads N             threads of a run (default 1)
   --runs N                runs that are measured (default 20)
   --json                  one JSON object
+  --steps                 instead: where the time of a run goes, by primitive and by step (with the interpreter)
 ";
-
-/// Larger weights stay in a file.
-const EMBEDDED: u64 = 512 << 20;
 
 /// What the compiler reads in place of the words in capitals.
 const PROGRAM: &str = include_str!("bench_main.rs.txt");
@@ -127,7 +125,7 @@ fn build_and_run(planned: &Planned, data: &[&Data], args: &Args, io: &mut Io<'_>
     let member = "measure".to_owned();
     workshop.set_up(std::slice::from_ref(&member), std::slice::from_ref(&member))?;
     let folder = workshop.member(&member)?;
-    let written = module(planned, &folder.join("model"), args.common.weights.limit(EMBEDDED))?;
+    let written = module(planned, &folder.join("model"), args.common.weights.limit(codegen::EMBED_LIMIT))?;
     for (i, input) in data.iter().enumerate() {
         put(&folder.join("data").join("set_0").join(format!("in_{i}")), &tensor_file(input))?;
     }

@@ -28,7 +28,9 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     let text = std::fs::read_to_string(&file).map_err(|e| refused(e.to_string()))?;
     let plan = Plan::from_text(&text).map_err(|e| refused(e.to_string()))?;
     let report = load::checked(&plan).map_err(refused)?;
-    writeln!(io.out, "accepted: {} points, {} runs, {} steps", report.points, report.runs, report.steps)?;
+    let count = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let (points, runs) = (count(report.points as u64, "point"), count(report.runs as u64, "run"));
+    writeln!(io.out, "accepted: {points}, {runs}, {}", count(report.steps, "step"))?;
     for buffer in report.not_tight {
         let name = plan.buffers.get(buffer.index()).map_or("?", |b| &*b.name);
         writeln!(io.out, "the eager executor holds {name} longer than it must")?;

@@ -21,6 +21,9 @@ error. Exit status 1 if it does not fit the capacity.
   --budget STEPS          search steps of the exact packer (default 4000000)
 ";
 
+/// No buffer is larger, and none must lie or be aligned beyond: sums of such numbers are exact.
+const LARGEST: u64 = 1 << 46;
+
 /// Search steps: seconds rather than minutes.
 const BUDGET: u64 = 4_000_000;
 
@@ -128,7 +131,11 @@ fn parse(text: &str) -> Result<Problem, String> {
             return Err(format!("row {}: ends before it begins", i + 1));
         }
         let align = optional(alignment)?.unwrap_or(1).max(1);
-        items.push(Item { size: must(size)?, align, start, end, fixed: optional(offset)? });
+        let item = Item { size: must(size)?, align, start, end, fixed: optional(offset)? };
+        if [item.size, item.align, item.fixed.unwrap_or(0)].iter().any(|n| *n > LARGEST) {
+            return Err(format!("row {}: a size, alignment or offset above 2^46", i + 1));
+        }
+        items.push(item);
         rows.push(line.to_owned());
     }
     Ok(Problem { header, rows, items, offset })
@@ -156,6 +163,15 @@ mod tests {
     fn the_lowest_placement_is_found_and_proven() {
         let packing = pack(&minimalloc("C").items, 100_000);
         assert_eq!((packing.height, packing.optimal), (1_039_360, true));
+    }
+
+    #[test]
+    fn numbers_that_would_not_add_up_are_refused() {
+        for row in ["a,0,2,18446744073709551615,1", "a,0,2,70368744177665,1", "a,0,2,8,18446744073709551615"] {
+            let why = parse(&format!("id,lower,upper,size,alignment\n{row}\n")).err().unwrap();
+            assert!(why.contains("row 1") && why.contains("2^46"), "{why}");
+        }
+        assert!(parse("id,lower,upper,size\na,0,2,70368744177664\n").is_ok());
     }
 
     #[test]

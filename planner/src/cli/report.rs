@@ -2,7 +2,7 @@
 
 use super::args::{Common, Word, next, pair, text};
 use super::{Command, Failure, Io, load, words};
-use crate::peak::{Peak, peak};
+use crate::peak::{Peak, largest_sizes, peak};
 use crate::{Planned, memory::usage};
 use plan::{Action, Class, Plan, SymbolKind};
 use runtime::device::Placement;
@@ -73,7 +73,7 @@ struct Facts {
 
 fn facts(planned: &Planned, at: &[(String, String)], placement: Placement) -> Result<Facts, Failure> {
     let plan = &planned.plan;
-    let sizes = if at.is_empty() { usage::largest_sizes(plan) } else { sizes_at(plan, at)? };
+    let sizes = if at.is_empty() { largest_sizes(plan) } else { sizes_at(plan, at)? };
     let peak = peak(plan, &sizes);
     let bound = if at.is_empty() { plan.certificate.lower_bound_bytes } else { peak.bytes };
     let hash = plan.hash().map_err(|e| Failure::Refused(e.to_string()))?;
@@ -239,7 +239,10 @@ impl Facts {
         writeln!(io.out, "\nmost is live at {}: {} bytes", self.peak.step.join(" > "), words::bytes(self.peak.bytes))?;
         for i in self.peak.buffers.iter().take(TOP) {
             if let (Some(buffer), Some(size)) = (plan.buffers.get(*i), self.sizes.get(*i)) {
-                writeln!(io.out, "  {:>16}  {} ({})", words::bytes(*size), buffer.name, words::class(buffer.class))?;
+                // The names of others tell it already.
+                let class = if buffer.class == Class::Work { "" } else { words::class(buffer.class) };
+                let class = if class.is_empty() { String::new() } else { format!(" ({class})") };
+                writeln!(io.out, "  {:>16}  {}{class}", words::bytes(*size), buffer.name)?;
             }
         }
         self.print_lists(plan, io)

@@ -84,7 +84,12 @@ impl Builder {
         let what = what.into();
         let (left, right) = (self.graph.exprs.display(a), self.graph.exprs.display(b));
         if self.graph.exprs.never_equal(a, b) {
-            return Err(Problem::new(format!("{what}: {left} is never {right}")));
+            let problem = |rest: &str| Problem::new(format!("{what}: {left} is never {right}{rest}"));
+            let fixed = [a, b].iter().all(|e| self.graph.exprs.as_const(*e).is_some());
+            return Err(match fixed {
+                true => problem(""),
+                false => problem(" in the ranges of the dims").with("give the free dims other ranges"),
+            });
         }
         if self.depends_on_run(a) || self.depends_on_run(b) {
             return Err(Problem::new(format!(

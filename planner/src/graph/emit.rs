@@ -326,9 +326,16 @@ impl Builder {
                 }
             }
         }
+        let prim = Primitive::from(Concat { axis: axis as u8 });
+        // More than a primitive reads go group by group.
+        let most = prim.traits().reads.1;
+        if parts.len() > most {
+            let groups = parts.chunks(most).map(|group| self.concat(group, axis)).collect::<Result<Vec<V>>>()?;
+            return self.concat(&groups, axis);
+        }
         dims[axis] = total;
         let reads: Vec<Option<V>> = parts.iter().map(|p| Some(*p)).collect();
-        self.emit1(Concat { axis: axis as u8 }, &reads, dtype, &dims)
+        self.emit1(prim, &reads, dtype, &dims)
     }
 
     /// A name for a value in messages.

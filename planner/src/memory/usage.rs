@@ -6,6 +6,7 @@ use super::{
     schedule::in_arena,
     tree::{Timeline, Tree},
 };
+use crate::peak::aligned;
 use plan::{BlockId, Class, Plan, SymbolId, evaluate_all};
 
 /// A stretch of the timeline: from the first tick to before the second.
@@ -88,11 +89,6 @@ impl Usage {
     }
 }
 
-/// The bytes of every buffer at the plan's alignment, at the largest extents of the ranges.
-pub fn largest_sizes(plan: &Plan) -> Vec<u64> {
-    plan.buffers.iter().map(|b| aligned(plan, b.max_bytes)).collect()
-}
-
 /// The bytes of every buffer at the plan's alignment where the symbols have these values. What they do not tell is at its
 /// proven maximum.
 pub fn sizes(plan: &Plan, value: impl Fn(SymbolId) -> Option<i64>) -> Vec<u64> {
@@ -102,8 +98,4 @@ pub fn sizes(plan: &Plan, value: impl Fn(SymbolId) -> Option<i64>) -> Vec<u64> {
         aligned(plan, bytes.unwrap_or(b.max_bytes))
     });
     bytes.collect()
-}
-
-fn aligned(plan: &Plan, bytes: u64) -> u64 {
-    bytes.checked_next_multiple_of(plan.align.max(1)).unwrap_or(u64::MAX)
 }

@@ -108,6 +108,7 @@ impl Decoder {
         if !producer_version.is_empty() {
             result.producer = format!("{} {producer_version}", result.producer);
         }
+        result.files = self.external.files();
         result.meter = self.meter;
         Ok(result)
     }

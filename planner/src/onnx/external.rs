@@ -48,6 +48,11 @@ impl External {
         Self { folder: folder.map(Path::to_owned), ..Self::default() }
     }
 
+    /// The names of the files that were mapped.
+    pub(crate) fn files(&self) -> Vec<String> {
+        self.maps.keys().cloned().collect()
+    }
+
     /// The `size` bytes that a tensor has at `location`.
     pub(crate) fn bytes(&mut self, location: &Location, size: u64) -> Result<Bytes, Error> {
         let Some(file) = &location.file else {

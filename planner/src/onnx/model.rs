@@ -30,6 +30,8 @@ pub struct Model {
     pub graph: Graph,
     /// Functions that nodes may call, each key (domain, name, overload) once.
     pub functions: Vec<Function>,
+    /// The files of the model's folder that hold data of its tensors, by the names it has for them.
+    pub files: Vec<String>,
     /// What is left of the memory that a model of this size may take.
     pub(crate) meter: Meter,
 }

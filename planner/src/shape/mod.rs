@@ -235,7 +235,7 @@ impl Exprs {
     /// Whether `a` equals `b` for no value of the symbols.
     pub fn never_equal(&self, a: ExprId, b: ExprId) -> bool {
         let (lo, hi) = self.range_of_difference(a, b);
-        lo > 0 || hi < 0
+        lo > 0 || hi < 0 || ((lo, hi) != (0, 0) && self.differ_everywhere(a, b))
     }
 
     /// The symbols that an expression depends on.

@@ -91,27 +91,46 @@ impl Exprs {
 
     /// The exact extremes where the points are few.
     fn enumerate(&self, id: ExprId) -> Option<(i64, i64)> {
-        let symbols = self.symbols_of(id);
+        let mut best = None::<(i64, i64)>;
+        self.each_point([id], |[v]| best = Some(best.map_or((v, v), |(lo, hi)| (lo.min(v), hi.max(v)))))?;
+        best
+    }
+
+    /// Whether there are few points, and two expressions are equal in none of them.
+    pub(super) fn differ_everywhere(&self, a: ExprId, b: ExprId) -> bool {
+        let mut meet = false;
+        self.each_point([a, b], |[a, b]| meet |= a == b).is_some() && !meet
+    }
+
+    /// Calls `visit` with the values of some expressions at every point of the ranges of their symbols; none where the points are
+    /// many, or a value is none.
+    fn each_point<const N: usize>(&self, ids: [ExprId; N], mut visit: impl FnMut([i64; N])) -> Option<()> {
+        let cone = self.cone(&ids);
+        let symbol = |id: &ExprId| match self.nodes().get(id.index()) {
+            Some(Expr::Symbol(s)) => self.symbols().get(s.index()).map(|info| (*s, info)),
+            _ => None,
+        };
+        let symbols: Vec<_> = cone.iter().filter_map(symbol).collect();
         let mut points = 1i64;
-        for s in &symbols {
-            let info = self.symbols().get(s.index())?;
+        for (_, info) in &symbols {
             points = points.checked_mul((info.hi.checked_sub(info.lo)? / info.step.max(1)).checked_add(1)?)?;
             if points > MAX_POINTS {
                 return None;
             }
         }
-        let cone = self.cone(id);
         if points.saturating_mul(cone.len() as i64) > 16 * MAX_POINTS {
             return None;
         }
-        let mut at: Vec<(SymbolId, i64)> =
-            symbols.iter().filter_map(|s| self.symbols().get(s.index()).map(|i| (*s, i.lo))).collect();
-        let (mut best, mut memo) = (None::<(i64, i64)>, vec![None; self.nodes().len()]);
+        let mut at: Vec<(SymbolId, i64)> = symbols.iter().map(|(s, info)| (*s, info.lo)).collect();
+        let mut memo = vec![None; self.nodes().len()];
         for _ in 0..points {
-            let v = self.eval_cone(&cone, &at, &mut memo)?;
-            best = Some(best.map_or((v, v), |(lo, hi)| (lo.min(v), hi.max(v))));
-            for (s, value) in at.iter_mut() {
-                let info = self.symbols().get(s.index())?;
+            self.eval_cone(&cone, &at, &mut memo)?;
+            let mut values = [0; N];
+            for (value, id) in values.iter_mut().zip(&ids) {
+                *value = memo.get(id.index()).copied().flatten()?;
+            }
+            visit(values);
+            for ((_, value), (_, info)) in at.iter_mut().zip(&symbols) {
                 *value = value.saturating_add(info.step);
                 if *value <= info.hi {
                     break;
@@ -119,12 +138,12 @@ impl Exprs {
                 *value = info.lo;
             }
         }
-        best
+        Some(())
     }
 
-    /// Everything that an expression needs, in order.
-    fn cone(&self, id: ExprId) -> Vec<ExprId> {
-        let (mut todo, mut seen) = (vec![id], std::collections::BTreeSet::new());
+    /// Everything that some expressions need, in order.
+    fn cone(&self, ids: &[ExprId]) -> Vec<ExprId> {
+        let (mut todo, mut seen) = (ids.to_vec(), std::collections::BTreeSet::new());
         while let Some(e) = todo.pop() {
             if seen.insert(e)
                 && let Some(node) = self.nodes().get(e.index())
@@ -135,17 +154,17 @@ impl Exprs {
         seen.into_iter().collect()
     }
 
-    fn eval_cone(&self, cone: &[ExprId], at: &[(SymbolId, i64)], memo: &mut [Option<i64>]) -> Option<i64> {
-        let mut last = None;
+    /// Leaves the values of expressions at their indices in `memo`.
+    fn eval_cone(&self, cone: &[ExprId], at: &[(SymbolId, i64)], memo: &mut [Option<i64>]) -> Option<()> {
         for id in cone {
             let node = self.nodes().get(id.index())?;
-            last = match node {
+            let value = match node {
                 Expr::Symbol(s) => at.iter().find(|(t, _)| t == s).map(|(_, v)| *v),
                 _ => plan::evaluate_node(node, |e| memo.get(e.index()).copied().flatten()),
             };
-            *memo.get_mut(id.index())? = last;
+            *memo.get_mut(id.index())? = value;
         }
-        last
+        Some(())
     }
 
     /// The value of an expression for these symbols' values.

@@ -136,5 +136,7 @@ fn kinds_of_refusals() {
     let mut small = [0; 64];
     let arena = rows::Model::with_arena(&mut small).err().unwrap();
     assert!(matches!(arena.kind(), ErrorKind::Arena { .. }), "{arena}");
+    // What a program shows of the error that its `main` returns.
+    assert_eq!(format!("{range:?}"), range.to_string());
     shown("refusals", &[budget, memory, range, device, arena].map(|e| e.to_string()));
 }

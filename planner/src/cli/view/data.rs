@@ -3,8 +3,9 @@
 use super::words;
 use crate::memory::{
     Error,
-    usage::{Usage, largest_sizes, sizes},
+    usage::{Usage, sizes},
 };
+use crate::peak::largest_sizes;
 use plan::{Action, BlockId, BufferId, Capture, Class, Place, Plan, Port, Step, SymbolKind, ValueId};
 use serde_json::{Value, json};
 

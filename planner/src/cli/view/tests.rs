@@ -1,7 +1,8 @@
 //! Tests of the page's data, and of how it gets into the page.
 
 use super::{data::data, page};
-use crate::memory::{Options, optimise, tests::build::*, usage::largest_sizes};
+use crate::memory::{Options, optimise, tests::build::*};
+use crate::peak::largest_sizes;
 use crate::peak::peak;
 use plan::*;
 use serde_json::{Value, json};

@@ -149,3 +149,29 @@ fn a_dim_given_twice() {
     let error = try_planned(net, &[dim("n", 2, 2), dim("n", 3, 3)]).err().map(|e| e.to_string()).unwrap_or_default();
     assert!(error.contains("n is given a value more than once"), "{error}");
 }
+
+/// More operands than a primitive reads.
+#[test]
+fn a_concatenation_of_very_many() {
+    let names: Vec<String> = (0..5000).map(|i| format!("v{i}")).collect();
+    let mut nodes: Vec<Node> = names.iter().map(|name| node("Neg", &["x"], &[name], &[])).collect();
+    let operands: Vec<&str> = names.iter().map(String::as_str).collect();
+    nodes.push(node("Concat", &operands, &["y"], &[("axis", int(0))]));
+    let out = run(&planned(graph(vec![floats("x", "2")], vec![], nodes, &["y"]), &[]), &[counting(&[2])]);
+    assert_eq!(as_f32s(&out[0]), [-1.0, -2.0].repeat(5000));
+}
+
+/// A condition that no value of a dim fulfils is an error of the build, with the node and the dim; one that some fulfil is
+/// checked when a run begins.
+#[test]
+fn conditions_that_cannot_hold() {
+    let net = |wanted: i64| {
+        let constants = vec![constant("dims", &[2], &[2, wanted])];
+        graph(vec![floats("x", "n 4")], constants, vec![node("Reshape", &["x", "dims"], &["y"], &[])], &["y"])
+    };
+    let error = try_planned(net(7), &[dim("n", 1, 9)]).err().map(|e| e.to_string()).unwrap_or_default();
+    for part in ["Reshape", "n", "14", "is never"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(planned(net(8), &[dim("n", 1, 9)]).plan.guards.len(), 1);
+}
