@@ -48,12 +48,7 @@ impl Layout {
         layout.kept = layout.arena;
         for (buffer, offset) in plan.buffers.iter().zip(&mut layout.offsets) {
             if matches!(buffer.class, Class::Act | Class::Work) {
-                // Sizes that only the run can tell take their proven maximum.
-                let bytes = match numbers.extent(buffer.bytes) {
-                    Some(bytes) => bytes,
-                    None => size(buffer.max_bytes)?,
-                };
-                *offset = take(&mut layout.arena, bytes)?;
+                *offset = take(&mut layout.arena, buffer_bytes(buffer, numbers)?)?;
             }
         }
         Ok(layout)
@@ -61,38 +56,24 @@ impl Layout {
 
     /// Where a tensor lies, or none where that is not known yet.
     pub(super) fn operand(&self, plan: &Plan, value: &Value, numbers: &Numbers) -> Result<Option<Operand>, Fault> {
-        let mut dims = plan::Axes::<usize>::EMPTY;
-        for dim in value.dims.iter() {
-            let Some(extent) = numbers.get(*dim) else { return Ok(None) };
-            let extent = usize::try_from(extent).map_err(|_| Fault::Extent)?;
-            dims.push(extent).ok_or(Fault::Shape("rank above 8"))?;
-        }
-        let mut strides = None;
-        if let Some(exprs) = &value.place.strides {
-            let mut list = plan::Axes::<isize>::EMPTY;
-            for stride in exprs.iter() {
-                let Some(stride) = numbers.get(*stride) else { return Ok(None) };
-                list.push(isize::try_from(stride).map_err(|_| Fault::Extent)?).ok_or(Fault::Shape("rank above 8"))?;
-            }
-            strides = Some(list);
-        }
-        let Some(first) = numbers.get(value.place.offset) else { return Ok(None) };
-        let first = usize::try_from(first).map_err(|_| Fault::Extent)?;
-        let first = value.dtype.bytes_of(first).ok_or(Fault::Extent)?;
+        let Some(mut operand) = within_buffer(value, numbers)? else { return Ok(None) };
         let id = value.place.buffer.index();
         let (Some(buffer), Some(start)) = (plan.buffers.get(id), self.offsets.get(id)) else {
             return Err(Fault::OutOfBounds);
         };
-        let (space, offset) = match buffer.class {
-            Class::Const => (Space::Weights, start.checked_add(first)),
-            Class::Input => {
-                let index = u32::try_from(buffer.offset).map_err(|_| Fault::OutOfBounds)?;
-                (Space::Input(index), Some(first))
+        let start = match buffer.class {
+            Class::Const => {
+                operand.space = Space::Weights;
+                *start
             }
-            Class::Persist | Class::Act | Class::Work => (Space::Arena, start.checked_add(first)),
+            Class::Input => {
+                operand.space = Space::Input(u32::try_from(buffer.offset).map_err(|_| Fault::OutOfBounds)?);
+                0
+            }
+            Class::Persist | Class::Act | Class::Work => *start,
         };
-        let offset = offset.ok_or(Fault::OutOfBounds)?;
-        Operand::of_slices(space, offset, value.dtype, &dims, strides.as_deref()).map(Some)
+        operand.offset = operand.offset.checked_add(start).ok_or(Fault::OutOfBounds)?;
+        Ok(Some(operand))
     }
 
     /// Where a workspace lies.
@@ -105,6 +86,37 @@ impl Layout {
             None => usize::try_from(found.max_bytes).map_err(|_| Fault::Extent)?,
         };
         Ok(Scratch { offset: *offset, len })
+    }
+}
+
+/// A tensor's place counted from the start of its buffer, its type and its shape; none where that is not known yet.
+pub(crate) fn within_buffer(value: &Value, numbers: &Numbers) -> Result<Option<Operand>, Fault> {
+    let mut dims = plan::Axes::<usize>::EMPTY;
+    for dim in value.dims.iter() {
+        let Some(extent) = numbers.get(*dim) else { return Ok(None) };
+        let extent = usize::try_from(extent).map_err(|_| Fault::Extent)?;
+        dims.push(extent).ok_or(Fault::Shape("rank above 8"))?;
+    }
+    let mut strides = None;
+    if let Some(exprs) = &value.place.strides {
+        let mut list = plan::Axes::<isize>::EMPTY;
+        for stride in exprs.iter() {
+            let Some(stride) = numbers.get(*stride) else { return Ok(None) };
+            list.push(isize::try_from(stride).map_err(|_| Fault::Extent)?).ok_or(Fault::Shape("rank above 8"))?;
+        }
+        strides = Some(list);
+    }
+    let Some(first) = numbers.get(value.place.offset) else { return Ok(None) };
+    let first = usize::try_from(first).map_err(|_| Fault::Extent)?;
+    let first = value.dtype.bytes_of(first).ok_or(Fault::Extent)?;
+    Operand::of_slices(Space::Arena, first, value.dtype, &dims, strides.as_deref()).map(Some)
+}
+
+/// Bytes of a buffer in this run; where the run has not told yet, its proven maximum.
+pub(crate) fn buffer_bytes(buffer: &plan::Buffer, numbers: &Numbers) -> Result<usize, Error> {
+    match numbers.extent(buffer.bytes) {
+        Some(bytes) => Ok(bytes),
+        None => size(buffer.max_bytes),
     }
 }
 

@@ -12,7 +12,7 @@ struct Dependents {
 
 /// The values of symbols and expressions, as far as the run knows them.
 #[derive(Clone, Debug)]
-pub(super) struct Numbers {
+pub(crate) struct Numbers {
     symbols: Vec<Option<i64>>,
     exprs: Vec<Option<i64>>,
     dependents: Vec<Dependents>,
@@ -20,7 +20,7 @@ pub(super) struct Numbers {
 
 impl Numbers {
     /// Nothing known but what the plan says.
-    pub(super) fn new(plan: &Plan) -> Numbers {
+    pub(crate) fn new(plan: &Plan) -> Numbers {
         let symbols = alloc::vec![None; plan.symbols.len()];
         let exprs = alloc::vec![None; plan.exprs.len()];
         let dependents = (0u32..).zip(&plan.symbols).map(|(i, _)| dependents(plan, SymbolId(i))).collect();
@@ -30,41 +30,41 @@ impl Numbers {
     }
 
     /// Forgets every symbol.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.symbols.fill(None);
     }
 
     /// Gives a symbol its value, without computing anything.
-    pub(super) fn set(&mut self, symbol: SymbolId, value: i64) {
+    pub(crate) fn set(&mut self, symbol: SymbolId, value: i64) {
         if let Some(place) = self.symbols.get_mut(symbol.index()) {
             *place = Some(value);
         }
     }
 
     /// A symbol's value.
-    pub(super) fn symbol(&self, symbol: SymbolId) -> Option<i64> {
+    pub(crate) fn symbol(&self, symbol: SymbolId) -> Option<i64> {
         self.symbols.get(symbol.index()).copied().flatten()
     }
 
     /// An expression's value.
-    pub(super) fn get(&self, expr: ExprId) -> Option<i64> {
+    pub(crate) fn get(&self, expr: ExprId) -> Option<i64> {
         self.exprs.get(expr.index()).copied().flatten()
     }
 
     /// An extent: an expression's value that is not negative.
-    pub(super) fn extent(&self, expr: ExprId) -> Option<usize> {
+    pub(crate) fn extent(&self, expr: ExprId) -> Option<usize> {
         self.get(expr).and_then(|v| usize::try_from(v).ok())
     }
 
     /// Computes every expression.
-    pub(super) fn evaluate(&mut self, table: &[Expr]) {
+    pub(crate) fn evaluate(&mut self, table: &[Expr]) {
         for (i, expr) in table.iter().enumerate() {
             self.evaluate_one(i, expr);
         }
     }
 
     /// Computes the expressions that depend on a symbol.
-    pub(super) fn update(&mut self, table: &[Expr], symbol: SymbolId) {
+    pub(crate) fn update(&mut self, table: &[Expr], symbol: SymbolId) {
         let count = self.dependents.get(symbol.index()).map_or(0, |d| d.exprs.len());
         for k in 0..count {
             let index = self.dependents.get(symbol.index()).and_then(|d| d.exprs.get(k)).map(|i| *i as usize);
@@ -75,7 +75,7 @@ impl Numbers {
     }
 
     /// The tensors whose place or dims depend on a symbol.
-    pub(super) fn dependent_values(&self, symbol: SymbolId) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn dependent_values(&self, symbol: SymbolId) -> impl Iterator<Item = usize> + '_ {
         self.dependents.get(symbol.index()).into_iter().flat_map(|d| d.values.iter().map(|v| *v as usize))
     }
 
