@@ -55,6 +55,21 @@ pub enum Fault {
     },
     /// The kernel does not do this.
     Unsupported(&'static str),
+    /// A buffer of the heap is used, or given back, while it is not held.
+    NotHeld {
+        /// Its number.
+        buffer: u32,
+    },
+    /// A buffer of the heap is taken while it is held.
+    Held {
+        /// Its number.
+        buffer: u32,
+    },
+    /// There is no memory for a buffer of the heap.
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
     /// An extent cannot be computed: overflow or division by zero.
     Extent,
     /// Caller's data of the wrong size.
@@ -82,6 +97,9 @@ impl core::fmt::Display for Fault {
             Fault::DivisionByZero => f.write_str("integer division by zero"),
             Fault::Capacity { needed, planned } => write!(f, "{needed} elements needed, {planned} planned"),
             Fault::Unsupported(what) => write!(f, "not supported: {what}"),
+            Fault::NotHeld { buffer } => write!(f, "buffer {buffer} is not held"),
+            Fault::Held { buffer } => write!(f, "buffer {buffer} is held already"),
+            Fault::OutOfMemory { bytes } => write!(f, "{bytes} bytes of memory cannot be had"),
             Fault::Extent => f.write_str("an extent cannot be computed"),
             Fault::Input { input, what } => write!(f, "input {input}: {what}"),
         }

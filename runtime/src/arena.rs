@@ -31,6 +31,11 @@ impl AlignedBytes {
         Ok(AlignedBytes { start, len })
     }
 
+    /// Where the bytes begin.
+    pub(crate) fn start(&self) -> core::ptr::NonNull<u8> {
+        self.start
+    }
+
     /// A copy of `bytes`.
     ///
     /// # Errors

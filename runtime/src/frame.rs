@@ -1,29 +1,37 @@
 //! The frame: the memory of one run, and the only place that makes views of it.
 //!
 //! A view is made after every operand of its step has been checked: inside its memory, aligned, writes only in the
-//! arena, and no write overlapping another operand but as a permitted in-place pair.
+//! arena or in buffers that are held, and no write overlapping another operand but as a permitted in-place pair.
 
+#[cfg(feature = "alloc")]
+use crate::Heap;
 use crate::{Kernel, Operand, Space};
 use core::{marker::PhantomData, ptr::NonNull};
 use kernels::{Call, Dst, Fault, Isa, Src};
 use plan::Traits;
 
-/// A range of the arena: a step's scratch memory, or a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// A step's scratch memory, or a state: a range of the arena, or all of a buffer that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scratch {
+    space: Space,
     /// Bytes from the start of the arena.
-    pub offset: usize,
-    /// Bytes.
-    pub len: usize,
+    offset: usize,
+    /// Bytes in the arena.
+    pub(crate) len: usize,
 }
 
 impl Scratch {
     /// No scratch memory.
-    pub const NONE: Scratch = Scratch { offset: 0, len: 0 };
+    pub const NONE: Scratch = Scratch::at(0, 0);
 
-    /// `len` bytes at `offset`.
+    /// `len` bytes of the arena at `offset`.
     pub const fn at(offset: usize, len: usize) -> Scratch {
-        Scratch { offset, len }
+        Scratch { space: Space::Arena, offset, len }
+    }
+
+    /// All of a buffer of the eager executor.
+    pub const fn held(buffer: u32) -> Scratch {
+        Scratch { space: Space::Heap(buffer), offset: 0, len: 0 }
     }
 
     /// The same range, after checking that it lies within `bytes`. For constants.
@@ -50,10 +58,13 @@ pub struct Frame<'a> {
     inputs: &'a [&'a [u8]],
     isa: Isa,
     step: usize,
+    #[cfg(feature = "alloc")]
+    heap: Option<&'a mut Heap>,
     memory: PhantomData<&'a mut [u8]>,
 }
 
-/// Where an operand's bytes lie: the first element, and the range of all.
+/// Where an operand's bytes lie: the first element, and the range of all. Bytes are numbered so that no two have the same number
+/// that a step may write: those of the arena from 0, those of a buffer by their addresses, after all of the arena's.
 #[derive(Clone, Copy)]
 struct Site {
     first: NonNull<u8>,
@@ -71,7 +82,41 @@ impl<'a> Frame<'a> {
             inputs,
             isa,
             step: 0,
+            #[cfg(feature = "alloc")]
+            heap: None,
             memory: PhantomData,
+        }
+    }
+
+    /// The frame of an eager executor, whose arena holds the states.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn with_heap(
+        states: &'a mut [u8],
+        heap: &'a mut Heap,
+        weights: &'a [u8],
+        inputs: &'a [&'a [u8]],
+        isa: Isa,
+    ) -> Frame<'a> {
+        Frame { heap: Some(heap), ..Frame::new(states, weights, inputs, isa) }
+    }
+
+    /// Takes a buffer.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn take(&mut self, buffer: u32, bytes: usize) -> Result<(), Fault> {
+        self.heap.as_mut().ok_or(Fault::NotHeld { buffer })?.take(buffer, bytes)
+    }
+
+    /// Gives a buffer back.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn give(&mut self, buffer: u32) -> Result<(), Fault> {
+        self.heap.as_mut().ok_or(Fault::NotHeld { buffer })?.give(buffer)
+    }
+
+    /// Writes a byte all over a buffer.
+    #[cfg(feature = "interpret")]
+    pub(crate) fn poison(&mut self, buffer: u32, byte: u8) {
+        if let Some(heap) = &mut self.heap {
+            heap.poison(buffer, byte);
         }
     }
 
@@ -122,24 +167,25 @@ impl<'a> Frame<'a> {
         srcs: &mut [Option<Src<'m>>],
         dsts: &mut [Option<Dst<'m>>],
     ) -> Result<&'m mut [u8], Fault> {
-        let scratch_end = self.check_scratch(scratch)?;
+        let room = self.room(scratch)?;
         for (i, (operand, place)) in reads.iter().zip(srcs.iter_mut()).enumerate() {
             let Some(operand) = operand else { continue };
             let site = self.site(operand)?;
-            if operand.space == Space::Arena && overlap(site, scratch.offset, scratch_end) {
+            if operand.space.is_written() && overlap(site, room.low, room.high) {
                 return Err(Fault::Overlap);
             }
             let shared = self.shares(traits, i, operand, site, writes)?;
             // SAFETY: `site` has checked that the whole span lies within memory that is initialised and borrowed for
-            // `'m`, and that it is aligned. Weights and inputs are never written (`written`). In the arena no write of
-            // this call overlaps this span (`shares`) but for one of the same memory and shape, and then both views are
-            // marked. The views end with the call, before the arena is used again, as they borrow `self` for `'m`.
+            // `'m`, and that it is aligned. Weights and inputs are never written (`written`). In the arena and in buffers
+            // no write of this call overlaps this span (`shares`) but for one of the same memory and shape, and then both
+            // views are marked. The views end with the call, before arena or heap are used again, as they borrow `self`
+            // for `'m`.
             *place = Some(unsafe { Src::from_raw(site.first, operand.dtype, operand.shape, shared) });
         }
         for (i, (operand, place)) in writes.iter().zip(dsts.iter_mut()).enumerate() {
             let Some(operand) = operand else { continue };
             let site = self.written(operand)?;
-            if overlap(site, scratch.offset, scratch_end) {
+            if overlap(site, room.low, room.high) {
                 return Err(Fault::Overlap);
             }
             for other in writes.iter().take(i).flatten() {
@@ -152,50 +198,67 @@ impl<'a> Frame<'a> {
             // SAFETY: as above; no other write of this call and no part of its workspace overlaps this span.
             *place = Some(unsafe { Dst::from_raw(site.first, operand.dtype, operand.shape, shared) });
         }
-        if scratch.len == 0 {
-            return Ok(&mut []);
-        }
-        // SAFETY: `check_scratch` has checked that the range lies within the arena, which is borrowed for `'m`; no view of
-        // this call overlaps it, as checked above.
-        Ok(unsafe { core::slice::from_raw_parts_mut(self.arena.as_ptr().add(scratch.offset), scratch.len) })
+        // SAFETY: `room` has checked that the range lies within the arena or a buffer that is held, which are borrowed for
+        // `'m` and initialised; no view of this call overlaps it, as checked above.
+        Ok(unsafe { core::slice::from_raw_parts_mut(room.first.as_ptr(), room.high - room.low) })
     }
 
-    /// The end of a scratch range that lies within the arena.
-    fn check_scratch(&self, scratch: Scratch) -> Result<usize, Fault> {
-        let end = scratch.offset.checked_add(scratch.len).ok_or(Fault::OutOfBounds)?;
-        if scratch.len > 0 && end > self.arena_len { Err(Fault::OutOfBounds) } else { Ok(end) }
+    /// Where scratch memory lies.
+    fn room(&self, scratch: Scratch) -> Result<Site, Fault> {
+        if let Space::Heap(buffer) = scratch.space {
+            let (first, len) = self.held(buffer)?;
+            return self.numbered(Site { first, low: 0, high: len }, first);
+        }
+        if scratch.len == 0 {
+            return Ok(NOWHERE);
+        }
+        let high = scratch.offset.checked_add(scratch.len).ok_or(Fault::OutOfBounds)?;
+        if high > self.arena_len {
+            return Err(Fault::OutOfBounds);
+        }
+        // SAFETY: the offset is below the length of the arena.
+        let first = unsafe { self.arena.add(scratch.offset) };
+        Ok(Site { first, low: scratch.offset, high })
+    }
+
+    /// A buffer that is held.
+    fn held(&self, buffer: u32) -> Result<(NonNull<u8>, usize), Fault> {
+        #[cfg(feature = "alloc")]
+        if let Some(heap) = &self.heap {
+            return heap.site(buffer);
+        }
+        Err(Fault::NotHeld { buffer })
+    }
+
+    /// The numbers of bytes that are counted from `base`, where a buffer begins.
+    fn numbered(&self, site: Site, base: NonNull<u8>) -> Result<Site, Fault> {
+        let number = |n: usize| self.arena_len.checked_add(base.as_ptr().addr())?.checked_add(n);
+        match (number(site.low), number(site.high)) {
+            (Some(low), Some(high)) => Ok(Site { first: site.first, low, high }),
+            _ => Err(Fault::OutOfBounds),
+        }
     }
 
     /// Where an operand lies, after checking that it lies within its memory and is aligned.
     fn site(&self, operand: &Operand) -> Result<Site, Fault> {
         let (base, len) = match operand.space {
             Space::Arena => (self.arena, self.arena_len),
+            Space::Heap(buffer) => {
+                let (base, len) = self.held(buffer)?;
+                return self.numbered(locate(base, len, operand)?, base);
+            }
             Space::Weights => (NonNull::from(self.weights).cast(), self.weights.len()),
             Space::Input(i) => {
                 let input = self.inputs.get(i as usize).ok_or(Fault::Missing { operand: i as usize })?;
                 (NonNull::from(*input).cast::<u8>(), input.len())
             }
         };
-        if operand.low == operand.high {
-            // No elements: any aligned address does.
-            return Ok(Site { first: NonNull::<u128>::dangling().cast(), low: 0, high: 0 });
-        }
-        let low = operand.offset.checked_add_signed(operand.low).ok_or(Fault::OutOfBounds)?;
-        let high = operand.offset.checked_add_signed(operand.high).ok_or(Fault::OutOfBounds)?;
-        if high > len || operand.offset >= len {
-            return Err(Fault::OutOfBounds);
-        }
-        // SAFETY: the offset is below the length of the memory at `base`.
-        let first = unsafe { base.add(operand.offset) };
-        if !first.as_ptr().addr().is_multiple_of(operand.dtype.align()) {
-            return Err(Fault::OutOfBounds);
-        }
-        Ok(Site { first, low, high })
+        locate(base, len, operand)
     }
 
     /// Where a write lies.
     fn written(&self, operand: &Operand) -> Result<Site, Fault> {
-        if operand.space == Space::Arena { self.site(operand) } else { Err(Fault::ReadOnly) }
+        if operand.space.is_written() { self.site(operand) } else { Err(Fault::ReadOnly) }
     }
 
     /// Whether read `i` shares its memory with a write, as it may; an error where it overlaps one as it may not.
@@ -207,7 +270,7 @@ impl<'a> Frame<'a> {
         site: Site,
         writes: &[Option<&Operand>],
     ) -> Result<bool, Fault> {
-        if operand.space != Space::Arena {
+        if !operand.space.is_written() {
             return Ok(false);
         }
         let mut shared = false;
@@ -217,6 +280,7 @@ impl<'a> Frame<'a> {
             if !overlap(site, target.low, target.high) {
                 continue;
             }
+            // Spans that overlap lie in the same memory.
             let same = write.offset == operand.offset
                 && write.dtype.bits() == operand.dtype.bits()
                 && write.shape == operand.shape;
@@ -239,16 +303,16 @@ impl<'a> Frame<'a> {
         unsafe { Src::from_raw(site.first, operand.dtype, operand.shape, false) }.bytes()
     }
 
-    /// The bytes of a row-major tensor in the arena, to be written.
+    /// The bytes of a row-major tensor in the arena or a buffer, to be written.
     ///
     /// # Errors
-    /// When it does not lie within the arena, or is strided.
+    /// When it does not lie within that, or is strided.
     pub fn bytes_mut(&mut self, operand: &Operand) -> Result<&mut [u8], Fault> {
         let site = self.written(operand)?;
         if !operand.shape.is_contiguous() {
             return Err(Fault::Strided);
         }
-        // SAFETY: `site` has checked that these bytes lie within the arena, which is borrowed with `self`.
+        // SAFETY: `written` has checked that these bytes lie within the arena or a buffer, which are borrowed with `self`.
         Ok(unsafe { core::slice::from_raw_parts_mut(site.first.as_ptr(), site.high - site.low) })
     }
 
@@ -273,12 +337,34 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// Where nothing lies: any aligned address does.
+const NOWHERE: Site = Site { first: NonNull::<u128>::dangling().cast(), low: 0, high: 0 };
+
+/// Where an operand lies in the `len` bytes at `base`, after checking that it does and is aligned.
+#[inline(always)]
+fn locate(base: NonNull<u8>, len: usize, operand: &Operand) -> Result<Site, Fault> {
+    if operand.low == operand.high {
+        return Ok(NOWHERE);
+    }
+    let low = operand.offset.checked_add_signed(operand.low).ok_or(Fault::OutOfBounds)?;
+    let high = operand.offset.checked_add_signed(operand.high).ok_or(Fault::OutOfBounds)?;
+    if high > len || operand.offset >= len {
+        return Err(Fault::OutOfBounds);
+    }
+    // SAFETY: the offset is below the length of the memory at `base`.
+    let first = unsafe { base.add(operand.offset) };
+    if !first.as_ptr().addr().is_multiple_of(operand.dtype.align()) {
+        return Err(Fault::OutOfBounds);
+    }
+    Ok(Site { first, low, high })
+}
+
 /// Whether a span overlaps the bytes `low..high` of the same memory.
 fn overlap(site: Site, low: usize, high: usize) -> bool {
     site.low < high && low < site.high && low < high
 }
 
-// SAFETY: a frame is a mutable borrow of the arena and shared borrows of bytes; all of these are `Send`.
+// SAFETY: a frame is mutable borrows of an arena and a heap, and shared borrows of bytes; all of these are `Send`.
 unsafe impl Send for Frame<'_> {}
 
 #[cfg(test)]
@@ -333,6 +419,56 @@ mod tests {
         assert_eq!(check(&MAP, [Some(&A), None], &B, Scratch::at(60, 8)), Err(Fault::Overlap));
         assert_eq!(check(&MAP, [None, None], &B, Scratch::at(120, 64)), Err(Fault::Overlap));
         assert_eq!(check(&MAP, [None, None], &B, Scratch::at(250, 7)), Err(Fault::OutOfBounds));
+    }
+
+    /// What a step over buffers of 64 bytes comes to: 0 and 1 are held, 2 is not.
+    #[cfg(feature = "alloc")]
+    fn check_held(
+        kernel: &impl Kernel,
+        reads: [Option<&Operand>; 2],
+        write: &Operand,
+        scratch: Scratch,
+    ) -> Result<(Vec<bool>, usize), Fault> {
+        let (mut states, weights) = (Memory([0; 256]), Memory([0; 256]));
+        let mut heap = Heap::new(3, 64);
+        let mut frame = Frame::with_heap(&mut states.0, &mut heap, &weights.0, &[], Isa::Portable);
+        frame.take(0, 64)?;
+        frame.take(1, 60)?;
+        let mut srcs = [None; 2];
+        let mut dsts = [const { None }; 1];
+        let workspace = frame.views(&kernel.traits(), &reads, &[Some(write)], scratch, &mut srcs, &mut dsts)?.len();
+        Ok((srcs.iter().flatten().map(Src::is_shared).collect(), workspace))
+    }
+
+    #[cfg(feature = "alloc")]
+    #[test]
+    fn each_rule_of_the_heap_is_seen_red() {
+        let held = |buffer, offset, n| Operand::held(buffer, offset, DType::F32, [n]);
+        let (all, none) = (held(0, 0, 16), Scratch::NONE);
+        assert_eq!(check_held(&MAP, [Some(&all), None], &held(1, 0, 15), none), Ok((vec![false], 0)));
+        // States and buffers are apart, whatever their offsets.
+        assert_eq!(check_held(&MAP, [Some(&A), None], &all, Scratch::held(1)), Ok((vec![false], 60)));
+        assert_eq!(check_held(&MAP, [Some(&all), None], &A, Scratch::at(64, 64)), Ok((vec![false], 64)));
+        // The bytes of this run, not of the alignment; what is held, and no other.
+        assert_eq!(check_held(&MAP, [Some(&all), None], &held(1, 0, 16), none), Err(Fault::OutOfBounds));
+        assert_eq!(check_held(&MAP, [Some(&held(0, 60, 2)), None], &held(1, 0, 2), none), Err(Fault::OutOfBounds));
+        let before = Operand::strided(Space::Heap(0), 0, DType::F32, [2], [-1]);
+        assert_eq!(check_held(&MAP, [Some(&before), None], &held(1, 0, 2), none), Err(Fault::OutOfBounds));
+        assert_eq!(check_held(&MAP, [Some(&held(0, 2, 2)), None], &held(1, 0, 2), none), Err(Fault::OutOfBounds));
+        assert_eq!(check_held(&MAP, [Some(&held(2, 0, 1)), None], &all, none), Err(Fault::NotHeld { buffer: 2 }));
+        assert_eq!(check_held(&MAP, [None, None], &held(2, 0, 1), none), Err(Fault::NotHeld { buffer: 2 }));
+        assert_eq!(check_held(&MAP, [None, None], &held(2, 0, 0), none), Err(Fault::NotHeld { buffer: 2 }));
+        assert_eq!(check_held(&MAP, [None, None], &all, Scratch::held(2)), Err(Fault::NotHeld { buffer: 2 }));
+        assert_eq!(check_held(&MAP, [None, None], &held(3, 0, 1), none), Err(Fault::NotHeld { buffer: 3 }));
+        // Overlaps, in the same buffer alone.
+        assert_eq!(check_held(&MAP, [Some(&held(0, 0, 2)), None], &held(0, 4, 2), none), Err(Fault::Overlap));
+        assert_eq!(check_held(&MAP, [Some(&all), None], &held(1, 0, 1), Scratch::held(0)), Err(Fault::Overlap));
+        assert_eq!(check_held(&MAP, [None, None], &all, Scratch::held(0)), Err(Fault::Overlap));
+        // In place.
+        assert_eq!(check_held(&MAP, [Some(&all), None], &all, Scratch::held(1)), Ok((vec![true], 60)));
+        assert_eq!(check_held(&prim::Copy {}, [Some(&all), None], &all, none), Err(Fault::Overlap));
+        // A static frame holds nothing.
+        assert_eq!(check(&MAP, [Some(&all), None], &B, none), Err(Fault::NotHeld { buffer: 0 }));
     }
 
     #[test]

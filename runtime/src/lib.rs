@@ -15,6 +15,8 @@ mod arena;
 pub mod device;
 mod error;
 mod frame;
+#[cfg(feature = "alloc")]
+mod heap;
 #[cfg(feature = "interpret")]
 pub mod interpret;
 mod kernel;
@@ -31,11 +33,15 @@ pub use arena::{AlignedBytes, OWNED_ALIGN};
 pub use error::{Error, ErrorKind, Name, TensorProblem};
 pub use frame::{Frame, Scratch};
 pub use half;
+#[cfg(feature = "alloc")]
+pub use heap::{Account, EagerFrame, Heap};
 pub use kernel::Kernel;
 pub use kernels::{self, Fault, Isa};
 pub use operand::{Operand, Room, Space};
 pub use plan::{self, DType};
 pub use size::{Size, entry, found, guard_at_most, guard_equal, no_room, same, size};
+#[cfg(feature = "alloc")]
+pub use view::held_output;
 pub use view::{Scalar, View, as_bytes, copy_into, from_bytes, output, set_state};
 pub use weights::{Aligned, Weights, verify};
 #[cfg(feature = "std")]

@@ -7,12 +7,21 @@ use plan::{Axes, DType};
 /// Which memory an operand lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// The arena: activations, states and workspace.
+    /// The arena: activations, states and workspace; of the eager executor the states alone.
     Arena,
+    /// The buffer of this number that the eager executor holds: an activation or a workspace.
+    Heap(u32),
     /// The weights, which are read only.
     Weights,
     /// The caller's memory for an input, which is read only.
     Input(u32),
+}
+
+impl Space {
+    /// Whether steps may write there.
+    pub(crate) const fn is_written(self) -> bool {
+        matches!(self, Space::Arena | Space::Heap(_))
+    }
 }
 
 /// A tensor's place, type and shape. Making one touches no memory and checks none: [`Frame::call`](crate::Frame::call) does.
@@ -46,6 +55,11 @@ impl Room {
         Room { space, start, end: start + len }
     }
 
+    /// A buffer of the eager executor, of at most `len` bytes.
+    pub const fn held(buffer: u32, len: usize) -> Room {
+        Room { space: Space::Heap(buffer), start: 0, end: len }
+    }
+
     /// All of an input.
     pub const fn input(index: u32) -> Room {
         Room { space: Space::Input(index), start: 0, end: usize::MAX }
@@ -71,6 +85,14 @@ impl Operand {
     /// As [`Operand::new`].
     pub const fn arena<const N: usize>(offset: usize, dtype: DType, dims: [usize; N]) -> Operand {
         Operand::new(Space::Arena, offset, dtype, dims)
+    }
+
+    /// A row-major tensor in a buffer of the eager executor.
+    ///
+    /// # Panics
+    /// As [`Operand::new`].
+    pub const fn held<const N: usize>(buffer: u32, offset: usize, dtype: DType, dims: [usize; N]) -> Operand {
+        Operand::new(Space::Heap(buffer), offset, dtype, dims)
     }
 
     /// A row-major tensor among the weights.

@@ -36,6 +36,16 @@ impl Size {
         self.0.and_then(|v| usize::try_from(v).ok()).ok_or(Fault::Extent)
     }
 
+    /// The integer as the bytes of a buffer that never needs more than `most`, which it has where there is no integer.
+    ///
+    /// # Errors
+    /// [`Fault::Extent`] where it is negative, [`Fault::Capacity`] where it is larger.
+    pub fn bytes(self, most: usize) -> Result<usize, Fault> {
+        let Some(value) = self.0 else { return Ok(most) };
+        let needed = usize::try_from(value).map_err(|_| Fault::Extent)?;
+        if needed > most { Err(Fault::Capacity { needed, planned: most }) } else { Ok(needed) }
+    }
+
     /// The quotient, rounded towards minus infinity.
     #[must_use]
     pub fn floor_div(self, by: Size) -> Size {
@@ -236,6 +246,9 @@ mod tests {
         assert!(same("x", 1, 3, size(3)).is_ok());
         assert!(same("x", 1, 3, Size::UNKNOWN).is_err());
         assert!(guard_at_most("x", size(4), size(3)).is_err());
+        assert_eq!((size(7).bytes(8), Size::UNKNOWN.bytes(8)), (Ok(7), Ok(8)));
+        assert_eq!(size(9).bytes(8), Err(Fault::Capacity { needed: 9, planned: 8 }));
+        assert_eq!(size(-1).bytes(8), Err(Fault::Extent));
         assert_eq!(found(9, 0, 8), Err(Fault::Capacity { needed: 9, planned: 8 }));
     }
 }

@@ -201,12 +201,43 @@ pub fn output<'a, T: Scalar, const RANK: usize>(
     weights: &'a [u8],
     operand: &Operand,
 ) -> Result<View<'a, T, RANK>, Error> {
-    let outside = || Error::extent(name, Fault::OutOfBounds);
     let memory = match operand.space {
         Space::Arena => arena,
         Space::Weights => weights,
-        Space::Input(_) => return Err(outside()),
+        Space::Heap(_) | Space::Input(_) => return Err(Error::extent(name, Fault::OutOfBounds)),
     };
+    view_of(name, memory, operand)
+}
+
+/// Output `name` of a run of the eager executor: what lies at `operand` in a buffer that is held, among the states, or among
+/// the weights.
+///
+/// # Errors
+/// As [`output`].
+#[cfg(feature = "alloc")]
+pub fn held_output<'a, T: Scalar, const RANK: usize>(
+    name: &'static str,
+    heap: &'a crate::Heap,
+    states: &'a [u8],
+    weights: &'a [u8],
+    operand: &Operand,
+) -> Result<View<'a, T, RANK>, Error> {
+    match operand.space {
+        Space::Heap(buffer) => {
+            let memory = heap.bytes(buffer).map_err(|fault| Error::extent(name, fault))?;
+            view_of(name, memory, operand)
+        }
+        _ => output(name, states, weights, operand),
+    }
+}
+
+/// The tensor at `operand` in its memory.
+fn view_of<'a, T: Scalar, const RANK: usize>(
+    name: &'static str,
+    memory: &'a [u8],
+    operand: &Operand,
+) -> Result<View<'a, T, RANK>, Error> {
+    let outside = || Error::extent(name, Fault::OutOfBounds);
     if !operand.shape.is_contiguous() {
         return Err(Error::extent(name, Fault::Strided));
     }

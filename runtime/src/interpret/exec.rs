@@ -1,20 +1,18 @@
 //! The interpreter: a plan, its weights, and the memory of its runs.
 
 use super::{
+    eager::{Eager, Schedule},
     entry::{bind, check_guards},
-    host::Host,
+    host::{Host, POISON},
     layout::{Layout, Mode},
     numbers::Numbers,
     tensor::{InputTensor, Inputs, OutputTensor, align_inputs, gather, scatter},
     walk::{Walk, first_steps},
 };
-use crate::{AlignedBytes, Error, Frame, Operand, Space, TensorProblem};
+use crate::{Account, AlignedBytes, Error, Frame, Heap, Operand, Space, TensorProblem};
 use alloc::{borrow::ToOwned, boxed::Box, format, vec::Vec};
 use kernels::Isa;
 use plan::{BlockId, Class, Plan, ValueId};
-
-/// What poisoned memory holds: NaN as a float, -1 as a signed integer.
-const POISON: u8 = 0xff;
 
 /// Runs a plan, again and again.
 pub struct Interpreter {
@@ -25,6 +23,9 @@ pub struct Interpreter {
     /// The number of the first step of each block, counted through all blocks: how messages number steps.
     first_steps: Vec<usize>,
     arena: AlignedBytes,
+    /// Of the eager mode: what is taken and given back, and when.
+    heap: Heap,
+    schedule: Schedule,
     state: RunState,
 }
 
@@ -71,12 +72,22 @@ impl Interpreter {
                 let kept = layout.kept;
                 (layout, kept)
             }
+            Mode::Eager => {
+                let layout = Layout::eager(&plan)?;
+                let kept = layout.kept;
+                (layout, kept)
+            }
         };
+        let (buffers, schedule) = match mode {
+            Mode::Eager => (plan.buffers.len(), Schedule::new(&plan)),
+            Mode::Static | Mode::Naive => (0, Schedule::default()),
+        };
+        let heap = Heap::new(buffers, usize::try_from(plan.align).unwrap_or(1));
         let arena = AlignedBytes::zeroed(bytes)?;
         let operands = alloc::vec![None; plan.values.len()];
         let first_steps = first_steps(&plan);
         let state = RunState { numbers, layout, operands };
-        Ok(Interpreter { plan, weights, mode, isa: Isa::detect(), first_steps, arena, state })
+        Ok(Interpreter { plan, weights, mode, isa: Isa::detect(), first_steps, arena, heap, schedule, state })
     }
 
     /// Uses this instruction set from now on.
@@ -120,10 +131,33 @@ impl Interpreter {
         }
         let copies = align_inputs(inputs)?;
         let inputs = Inputs::new(inputs, &copies);
-        let frame = Frame::new(&mut self.arena, (*self.weights).as_ref(), &inputs.slices, self.isa);
+        let (weights, isa) = ((*self.weights).as_ref(), self.isa);
         let RunState { numbers, layout, operands } = &mut self.state;
-        let memory = Host { plan: &self.plan, layout, operands, frame, observer };
-        Walk { plan: &self.plan, numbers, first_steps: &self.first_steps, memory }.run()
+        let (plan, first_steps) = (&self.plan, &self.first_steps);
+        if self.mode != Mode::Eager {
+            let frame = Frame::new(&mut self.arena, weights, &inputs.slices, isa);
+            let memory = Host { plan, layout, operands, frame, observer };
+            return Walk { plan, numbers, first_steps, memory }.run();
+        }
+        self.heap.begin();
+        let frame = Frame::with_heap(&mut self.arena, &mut self.heap, weights, &inputs.slices, isa);
+        let host = Host { plan, layout, operands, frame, observer };
+        let memory = Eager { host, schedule: &self.schedule };
+        let result = Walk { plan, numbers, first_steps, memory }.run();
+        if result.is_err() {
+            self.heap.clear();
+        }
+        result
+    }
+
+    /// What the eager mode holds, as it changes: activations and workspaces, without states.
+    pub fn account(&self) -> &Account {
+        self.heap.account()
+    }
+
+    /// Gives back what the eager mode holds between runs: the outputs of the last one.
+    pub fn release(&mut self) {
+        self.heap.clear();
     }
 
     /// Output `i` of the last run.
@@ -186,6 +220,7 @@ impl Interpreter {
         let operand = self.place(name, value)?;
         let memory = match operand.space {
             Space::Arena => &self.arena[..],
+            Space::Heap(buffer) => self.heap.bytes(buffer).map_err(|f| Error::extent(name.to_owned(), f))?,
             Space::Weights => (*self.weights).as_ref(),
             Space::Input(_) => return Err(Error::plan(format!("output {name} lies in an input"))),
         };

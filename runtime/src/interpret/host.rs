@@ -10,6 +10,9 @@ use crate::{Error, Fault, Frame, Operand, Scratch};
 use alloc::vec::Vec;
 use plan::{BlockId, Plan, Primitive, SymbolId, ValueId};
 
+/// What poisoned memory holds: NaN as a float, -1 as a signed integer.
+pub(super) const POISON: u8 = 0xff;
+
 /// The memory of one run.
 pub(super) struct Host<'r> {
     pub(super) plan: &'r Plan,

@@ -13,6 +13,9 @@ pub enum Mode {
     /// Every buffer at a place of its own, poisoned before each run. Needs no offsets in the plan; the memory grows with the
     /// run's sizes.
     Naive,
+    /// Every buffer in memory of its own, taken before the step that first needs it, poisoned, and given back after the step
+    /// that last does, as the plan's eager schedule says. Needs no offsets in the plan.
+    Eager,
 }
 
 /// The alignment of buffers in naive mode.
@@ -25,18 +28,31 @@ pub(super) struct Layout {
     pub(super) arena: usize,
     /// Bytes at the start of the arena that survive runs in naive mode.
     pub(super) kept: usize,
+    /// Whether activations and workspaces are taken during the run: then only states have a place.
+    held: bool,
 }
 
 impl Layout {
     /// The plan's own.
     pub(super) fn of_plan(plan: &Plan) -> Result<Layout, Error> {
         let offsets = plan.buffers.iter().map(|b| size(b.offset)).collect::<Result<_, _>>()?;
-        Ok(Layout { offsets, arena: size(plan.arena_bytes)?, kept: 0 })
+        Ok(Layout { offsets, arena: size(plan.arena_bytes)?, kept: 0, held: false })
     }
 
     /// Every buffer after the others, states first. `numbers` tells sizes that depend on the inputs.
     pub(super) fn naive(plan: &Plan, numbers: &Numbers) -> Result<Layout, Error> {
-        let mut layout = Layout { offsets: Vec::new(), arena: 0, kept: 0 };
+        let mut layout = Layout::states(plan)?;
+        for (buffer, offset) in plan.buffers.iter().zip(&mut layout.offsets) {
+            if matches!(buffer.class, Class::Act | Class::Work) {
+                *offset = take(&mut layout.arena, buffer_bytes(buffer, numbers)?)?;
+            }
+        }
+        Ok(layout)
+    }
+
+    /// The states alone, one after the other.
+    fn states(plan: &Plan) -> Result<Layout, Error> {
+        let mut layout = Layout::default();
         layout.offsets.resize(plan.buffers.len(), 0);
         for (buffer, offset) in plan.buffers.iter().zip(&mut layout.offsets) {
             match buffer.class {
@@ -46,12 +62,12 @@ impl Layout {
             }
         }
         layout.kept = layout.arena;
-        for (buffer, offset) in plan.buffers.iter().zip(&mut layout.offsets) {
-            if matches!(buffer.class, Class::Act | Class::Work) {
-                *offset = take(&mut layout.arena, buffer_bytes(buffer, numbers)?)?;
-            }
-        }
         Ok(layout)
+    }
+
+    /// States in the arena, everything else in buffers that are taken during the run.
+    pub(super) fn eager(plan: &Plan) -> Result<Layout, Error> {
+        Ok(Layout { held: true, ..Layout::states(plan)? })
     }
 
     /// Where a tensor lies, or none where that is not known yet.
@@ -70,6 +86,10 @@ impl Layout {
                 operand.space = Space::Input(u32::try_from(buffer.offset).map_err(|_| Fault::OutOfBounds)?);
                 0
             }
+            Class::Act | Class::Work if self.held => {
+                operand.space = Space::Heap(u32::try_from(id).map_err(|_| Fault::OutOfBounds)?);
+                0
+            }
             Class::Persist | Class::Act | Class::Work => *start,
         };
         operand.offset = operand.offset.checked_add(start).ok_or(Fault::OutOfBounds)?;
@@ -81,11 +101,14 @@ impl Layout {
         let (Some(found), Some(offset)) = (plan.buffers.get(buffer.index()), self.offsets.get(buffer.index())) else {
             return Err(Fault::OutOfBounds);
         };
+        if self.held {
+            return Ok(Scratch::held(buffer.0));
+        }
         let len = match numbers.extent(found.bytes) {
             Some(len) => len,
             None => usize::try_from(found.max_bytes).map_err(|_| Fault::Extent)?,
         };
-        Ok(Scratch { offset: *offset, len })
+        Ok(Scratch::at(*offset, len))
     }
 }
 

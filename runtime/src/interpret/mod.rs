@@ -1,6 +1,7 @@
 //! Running plans without generating code: for tests, tools and constant folding.
 
 mod call;
+mod eager;
 mod entry;
 mod exec;
 mod fold;

@@ -93,6 +93,16 @@ pub(crate) fn first_steps(plan: &Plan) -> Vec<usize> {
     plan.blocks.iter().map(first).collect()
 }
 
+/// What a step does, for messages.
+pub(crate) fn kind(action: &Action) -> &'static str {
+    match action {
+        Action::Run { prim, .. } => prim.traits().name,
+        Action::If { .. } => "If",
+        Action::Loop { .. } => "Loop",
+        Action::Define { .. } => "Define",
+    }
+}
+
 /// The error of a step that failed.
 pub(crate) fn failed(plan: &Plan, index: usize, name: &str, primitive: &'static str, fault: Fault) -> Error {
     // Only a message needs the hash. A plan without one has no text either, so its name has to do.
@@ -135,15 +145,9 @@ impl<'r, M: Memory> Walk<'r, M> {
     }
 
     fn step(&mut self, step: &'r Step, at: At, depth: usize) -> Result<(), Error> {
-        let name = match &step.action {
-            Action::Run { prim, .. } => prim.traits().name,
-            Action::If { .. } => "If",
-            Action::Loop { .. } => "Loop",
-            Action::Define { .. } => "Define",
-        };
         let plan = self.plan;
         self.act(step, at, depth).map_err(|stop| match stop {
-            Stop::Fault(fault) => failed(plan, at.index, &step.name, name, fault),
+            Stop::Fault(fault) => failed(plan, at.index, &step.name, kind(&step.action), fault),
             Stop::Error(error) => error,
         })
     }
