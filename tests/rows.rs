@@ -29,10 +29,10 @@ fn listed(text: &str) -> BTreeSet<Pair> {
     found
 }
 
-/// A letter from A to M and a number.
+/// A letter from A to M, or T for test equipment, and a number.
 fn is_row(text: &str) -> bool {
     let mut chars = text.chars();
-    chars.next().is_some_and(|c| ('A'..='M').contains(&c))
+    chars.next().is_some_and(|c| ('A'..='M').contains(&c) || c == 'T')
         && !chars.as_str().is_empty()
         && chars.all(|c| c.is_ascii_digit())
 }
@@ -45,13 +45,15 @@ fn named(line: &str) -> Vec<&str> {
     if rows.iter().all(|r| is_row(r)) { rows } else { Vec::new() }
 }
 
-/// The item that a doc comment is about, if it is a test: a function under `#[test]`, or a module whose documentation is one.
+/// The item that a doc comment is about, if it is a test: a function under `#[test]`, a module whose documentation is one, or a
+/// type whose documentation shows what does not compile.
 fn item<'a>(lines: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut tested = false;
     for line in lines {
         let line = line.trim_start();
-        tested |= line == "#[test]" || line.starts_with("#[doc = include_str!(");
-        let name = line.strip_prefix("fn ").or_else(|| line.strip_prefix("pub mod "));
+        tested |=
+            line == "#[test]" || line.starts_with("#[doc = include_str!(") || line.starts_with("/// ```compile_fail");
+        let name = ["fn ", "pub mod ", "pub struct "].iter().find_map(|p| line.strip_prefix(p));
         if let Some(name) = name {
             return name.split(|c: char| !c.is_alphanumeric() && c != '_').next().filter(|_| tested);
         }
@@ -120,6 +122,7 @@ fn comments_are_read() {
     assert_eq!(named("// Row A1."), Vec::<&str>::new());
     assert_eq!(item(["/// Row A1.", "fn helper() {"].into_iter()), None);
     assert_eq!(item(["/// Row A1.", "#[doc = include_str!(x)]", "pub mod m {}"].into_iter()), Some("m"));
+    assert_eq!(item(["/// Row A1.", "/// ```compile_fail,E0599", "pub struct S<T> {"].into_iter()), Some("S"));
     let table = "| row | what | by |\n|---|---|---|\n| A1 | x | `a.rs::b`, `c.rs::d` |\n";
     let wanted = [("A1", "a.rs::b"), ("A1", "c.rs::d")].map(|(r, t)| (r.to_owned(), t.to_owned()));
     assert_eq!(listed(table), BTreeSet::from(wanted));

@@ -1,4 +1,18 @@
-//! Which device a model runs on: asked for once, resolved once, never replaced in silence.
+//! Which device a model runs on: asked for once, resolved once, never replaced in silence; and what executors ask of one.
+
+#[cfg(feature = "std")]
+mod api;
+#[cfg(feature = "std")]
+mod gate;
+#[cfg(feature = "std")]
+mod memory;
+
+#[cfg(feature = "std")]
+pub use api::{Copies, Device, Failure, Launch, Stats, record};
+#[cfg(feature = "std")]
+pub use gate::{Gate, Pass};
+#[cfg(feature = "std")]
+pub use memory::{Allocation, Arg, Label, MemoryClass, Pointer, Release, ReleaseStage, Span, Stage, Staged};
 
 use crate::Error;
 #[cfg(feature = "cuda")]

@@ -1,5 +1,6 @@
 //! What can go wrong between a caller and a model.
 
+use crate::{DeviceCall, DeviceProblem};
 use core::fmt;
 use kernels::Fault;
 use plan::DType;
@@ -114,6 +115,35 @@ pub enum ErrorKind {
         requested: Name,
         /// Why it cannot be had.
         reason: Name,
+    },
+    /// A device that did not do what it was asked to.
+    DeviceCall {
+        /// What it was asked to do.
+        call: DeviceCall,
+        /// The step that asked, counted through all blocks of the plan.
+        step: Option<usize>,
+        /// The tensor or buffer that it was for.
+        value: Name,
+        /// Its bytes.
+        bytes: usize,
+        /// Why it did not.
+        problem: DeviceProblem,
+    },
+    /// A call that is forbidden while a device graph is captured.
+    CaptureViolation {
+        /// The call.
+        call: DeviceCall,
+        /// The step that made it.
+        step: Option<usize>,
+        /// The tensor or buffer that it was for.
+        value: Name,
+    },
+    /// A captured executable that does not fit what it is to run on: it was not run.
+    Recapture {
+        /// What has changed.
+        which: Name,
+        /// How.
+        why: Name,
     },
     /// A plan that contradicts itself.
     Plan {
@@ -256,6 +286,11 @@ impl Error {
         Error::new(ErrorKind::Device { requested: requested.into(), reason: reason.into() })
     }
 
+    /// A captured executable that must be captured again.
+    pub fn recapture(which: impl Into<Name>, why: impl Into<Name>) -> Error {
+        Error::new(ErrorKind::Recapture { which: which.into(), why: why.into() })
+    }
+
     /// A plan that contradicts itself.
     pub fn plan(what: impl Into<Name>) -> Error {
         Error::new(ErrorKind::Plan { what: what.into() })
@@ -307,6 +342,24 @@ impl fmt::Display for ErrorKind {
                     "device {requested} is not available: {reason}: ask for another device, or allow the fallback to cpu"
                 )
             }
+            ErrorKind::DeviceCall { call, step, value, bytes, problem } => {
+                write_step(f, *step)?;
+                match value.is_empty() {
+                    true => write!(f, "{call}: {problem}"),
+                    false => write!(f, "{call} of `{value}` ({bytes} bytes): {problem}"),
+                }
+            }
+            ErrorKind::CaptureViolation { call, step, value } => {
+                write_step(f, *step)?;
+                write!(f, "capture violation: {call}")?;
+                if !value.is_empty() {
+                    write!(f, " of `{value}`")?;
+                }
+                f.write_str(" while a device graph is captured: make it a seam, or do it before")
+            }
+            ErrorKind::Recapture { which, why } => {
+                write!(f, "`{which}` is not what was captured: {why}: capture again; nothing was launched")
+            }
             ErrorKind::Plan { what } => write!(f, "the plan contradicts itself: {what}: emit it again"),
             ErrorKind::Budget { owner, bytes, left } => {
                 write!(
@@ -316,6 +369,11 @@ impl fmt::Display for ErrorKind {
             }
         }
     }
+}
+
+/// The step that a message is about.
+fn write_step(f: &mut fmt::Formatter<'_>, step: Option<usize>) -> fmt::Result {
+    step.map_or(Ok(()), |step| write!(f, "step {step}: "))
 }
 
 impl fmt::Display for TensorProblem {

@@ -11,9 +11,12 @@
 extern crate alloc;
 
 mod arena;
+mod call;
 #[cfg(feature = "alloc")]
 pub mod device;
 mod error;
+#[cfg(all(feature = "interpret", feature = "std"))]
+pub mod executor;
 mod frame;
 #[cfg(feature = "alloc")]
 mod heap;
@@ -23,6 +26,8 @@ mod kernel;
 #[cfg(feature = "std")]
 pub mod ledger;
 mod operand;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod size;
 mod view;
 mod weights;
@@ -30,6 +35,7 @@ mod weights;
 pub use arena::Arena;
 #[cfg(feature = "alloc")]
 pub use arena::{AlignedBytes, OWNED_ALIGN};
+pub use call::{DeviceCall, DeviceProblem};
 pub use error::{Error, ErrorKind, Name, TensorProblem};
 pub use frame::{Frame, Scratch};
 pub use half;

@@ -9,7 +9,7 @@ use plan::Primitive;
 const FEW: usize = 32;
 
 /// Runs a primitive on these operands.
-pub(super) fn call(
+pub(crate) fn call(
     frame: &mut Frame<'_>,
     prim: &Primitive<i64>,
     reads: &[Option<&Operand>],

@@ -1,15 +1,15 @@
 //! Running plans without generating code: for tests, tools and constant folding.
 
-mod call;
+pub(crate) mod call;
 mod eager;
-mod entry;
+pub(crate) mod entry;
 mod exec;
 mod fold;
 mod host;
-mod layout;
-mod numbers;
-mod tensor;
-mod walk;
+pub(crate) mod layout;
+pub(crate) mod numbers;
+pub(crate) mod tensor;
+pub(crate) mod walk;
 
 pub use exec::Interpreter;
 pub use fold::{FoldInput, Folded, fold};

@@ -49,7 +49,7 @@ impl<'a> Inputs<'a> {
 }
 
 /// The elements of an operand in `memory`, row-major.
-pub(super) fn gather(memory: &[u8], operand: &Operand) -> Result<Vec<u8>, Fault> {
+pub(crate) fn gather(memory: &[u8], operand: &Operand) -> Result<Vec<u8>, Fault> {
     let dtype = operand.dtype;
     let total = dtype.bytes_of(operand.shape.len()).ok_or(Fault::Extent)?;
     if operand.shape.is_contiguous() {
