@@ -3,6 +3,7 @@
 //! * `reference`: any type and layout, weights as they are;
 //! * `panels` (with `columns` and `micro`): f32, channels-first, weights in panels of 16 output channels;
 //! * `depthwise`: f32, channels-first, one input channel for each group, weights as they are;
+//! * `winograd`: f32, channels-first, 3×3 windows with stride 1, transformed weights;
 //! * `last`: f32, channels-last, packed weights.
 
 mod columns;
@@ -12,6 +13,7 @@ mod micro;
 mod panels;
 mod reference;
 pub(crate) mod transposed;
+pub(crate) mod winograd;
 
 #[cfg(test)]
 mod tests;
@@ -67,6 +69,11 @@ impl Job {
         let fits = match layout {
             ConvLayout::Plain => matches!(w, [wm, wc, ..] if *wm == self.y.channels && *wc == c),
             ConvLayout::Panels16 => w == [self.group, m.div_ceil(PANEL), taps, PANEL],
+            ConvLayout::Winograd4 => {
+                self.group == 1
+                    && winograd::supports(&self.windows)
+                    && w == [winograd::PLACES, m.div_ceil(PANEL), c, PANEL]
+            }
             ConvLayout::Depthwise16 => c == 1 && m == 1 && w == [self.group.div_ceil(PANEL), taps, PANEL],
         };
         if fits { Ok(()) } else { Err(Fault::Shape("weights of a convolution")) }
@@ -80,6 +87,7 @@ impl Job {
             (ConvLayout::Panels16, DataLayout::ChannelsFirst) => {
                 panels::workspace(terms, self.results_per_group(), self.windows.output_plane())
             }
+            (ConvLayout::Winograd4, _) => winograd::workspace(self.x.channels),
             (ConvLayout::Plain, _) if dtype == DType::F32 && self.is_depthwise(p) => depthwise::workspace(self),
             _ => 0,
         }
@@ -142,7 +150,12 @@ pub fn conv(p: &Conv<i64>, call: &mut Call<'_, '_>) -> Result<(), Fault> {
         (ConvLayout::Depthwise16, _) if p.data == DataLayout::ChannelsFirst => {
             Err(Fault::Unsupported("these weights with channels-first data"))
         }
-        (ConvLayout::Panels16 | ConvLayout::Depthwise16, DType::F32) => fast(&job, p, call, &x, &w, &mut y),
+        (ConvLayout::Winograd4, _) if p.data == DataLayout::ChannelsLast => {
+            Err(Fault::Unsupported("these weights with channels-last data"))
+        }
+        (ConvLayout::Panels16 | ConvLayout::Depthwise16 | ConvLayout::Winograd4, DType::F32) => {
+            fast(&job, p, call, &x, &w, &mut y)
+        }
         (ConvLayout::Plain, DType::F32) if job.is_depthwise(p) => fast(&job, p, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F32) => plain::<f32>(&job, call, &x, &w, &mut y),
         (ConvLayout::Plain, DType::F64) => plain::<f64>(&job, call, &x, &w, &mut y),
@@ -207,6 +220,7 @@ fn fast(
     };
     match (p.data, p.weights) {
         (DataLayout::ChannelsFirst, ConvLayout::Plain) => depthwise::channels_first(job, &mut operands),
+        (DataLayout::ChannelsFirst, ConvLayout::Winograd4) => winograd::channels_first(job, &mut operands),
         (DataLayout::ChannelsFirst, _) => panels::channels_first(job, &mut operands),
         (DataLayout::ChannelsLast, ConvLayout::Depthwise16) => {
             last::depthwise(job, &mut operands);

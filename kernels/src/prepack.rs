@@ -26,13 +26,16 @@ struct Matrices {
 /// A [`Fault`] when the operands do not fit.
 pub fn prepack(p: &Prepack, call: &mut Call<'_, '_>) -> Result<(), Fault> {
     let (src, mut dst) = (call.src(0)?, call.dst(0)?);
+    if p.kind == PackKind::ConvWinograd4 {
+        return winograd(&src, &mut dst);
+    }
     let matrices = layout(p, &src)?;
     let Matrices { groups, columns, outers, inners, .. } = matrices;
     let (panels, k) = (columns.div_ceil(PANEL), outers * inners);
     let fits = match p.kind {
         PackKind::MatPanels16 => dst.dims() == [panels, k, PANEL],
         PackKind::ConvPanels16 { .. } | PackKind::RnnPanels16 => dst.dims() == [groups, panels, k, PANEL],
-        PackKind::ConvDepthwise16 => dst.dims() == [panels, k, PANEL],
+        PackKind::ConvDepthwise16 | PackKind::ConvWinograd4 => dst.dims() == [panels, k, PANEL],
     };
     if !fits {
         return Err(Fault::Shape("packed dims do not follow from the weights"));
@@ -66,6 +69,26 @@ fn layout(p: &Prepack, src: &Src<'_>) -> Result<Matrices, Fault> {
         }
         _ => wrong,
     }
+}
+
+/// Weights of 3×3 windows, transformed.
+fn winograd(src: &Src<'_>, dst: &mut Dst<'_>) -> Result<(), Fault> {
+    let &[m, c, 3, 3] = src.dims() else { return Err(Fault::Shape("weights of 3x3 windows")) };
+    let panels = m.div_ceil(PANEL);
+    let place = panels.checked_mul(c).and_then(|n| n.checked_mul(PANEL)).ok_or(Fault::Extent)?;
+    if dst.dims() != [36, panels, c, PANEL] {
+        return Err(Fault::Shape("packed dims do not follow from the weights"));
+    }
+    let (from, to) = (src.slice::<f32>()?, dst.slice::<f32>()?);
+    to.fill(0.0);
+    for (i, window) in from.as_chunks::<9>().0.iter().enumerate() {
+        let (column, channel) = (i / c, i % c);
+        let at = (column / PANEL * c + channel) * PANEL + column % PANEL;
+        for (k, v) in crate::conv::winograd::transformed_weights(window).into_iter().enumerate() {
+            *to.get_mut(k * place + at).ok_or(Fault::OutOfBounds)? = v;
+        }
+    }
+    Ok(())
 }
 
 /// Number and distance of the taps of spatial axes that lie one in another.

@@ -244,46 +244,46 @@ impl Strip {
                     let add = if add.is_null() { add } else { add.wrapping_add(at) };
                     let (data, c) = (tile.data.wrapping_add(at - start), c.wrapping_add(at));
                     // SAFETY: passed on to the caller; a panel has 16 channels, and tiles have a multiple of 16 pixels.
-                    at += unsafe { self.tile(Tile { data, c, add, ..tile }, end - at) };
+                    at += unsafe { multiply_tile(self.kernels, Tile { data, c, add, ..tile }, end - at) };
                 }
             }
         }
     }
+}
 
-    /// Computes all the channels of a panel for the first of `left` pixels, and says for how many.
-    ///
-    /// # Safety
-    /// As [`micro::Kernel`].
-    #[inline]
-    unsafe fn tile(&self, tile: Tile, left: usize) -> usize {
-        let lanes = self.kernels.lanes;
-        let (whole, rest) = (left / lanes, left % lanes);
-        // What is left after whole vectors goes channel by channel if it is little, else as one more vector.
-        let most = self.kernels.pixels.len();
-        let little = rest <= self.kernels.channels.len() && tile.terms >= FEW_TERMS;
-        let vectors = if whole < most && rest > 0 && !little { whole + 1 } else { whole.min(most) };
-        if vectors == 0 {
-            if let Some(kernel) = rest.checked_sub(1).and_then(|i| self.kernels.channels.get(i)) {
-                // SAFETY: passed on to the caller.
-                unsafe { kernel(&Tile { cols: rest, ..tile }) };
-            }
-            return rest;
-        }
-        let cols = left.min(vectors * lanes);
-        let (sizes, mut row) = (self.kernels.pixels[vectors - 1], 0);
-        while row < tile.rows {
-            let left = tile.rows - row;
-            let Some((step, kernel)) = sizes.iter().find(|(size, _)| *size >= left).or(sizes.last()) else { break };
-            let add = if tile.add.is_null() { tile.add } else { tile.add.wrapping_add(row * tile.c_row) };
-            let bias = if tile.bias.is_null() { tile.bias } else { tile.bias.wrapping_add(row) };
-            let (weights, c) = (tile.weights.wrapping_add(row), tile.c.wrapping_add(row * tile.c_row));
-            // Each of these brings its part of what is ahead.
-            let part = tile.ahead.1 * step / PANEL;
-            let ahead = (tile.ahead.0.wrapping_add(row / step * part * PANEL), part);
+/// Computes all the channels of a panel for the first of `left` pixels, and says for how many.
+///
+/// # Safety
+/// As [`micro::Kernel`].
+#[inline]
+pub(super) unsafe fn multiply_tile(kernels: &Kernels, tile: Tile, left: usize) -> usize {
+    let lanes = kernels.lanes;
+    let (whole, rest) = (left / lanes, left % lanes);
+    // What is left after whole vectors goes channel by channel if it is little, else as one more vector.
+    let most = kernels.pixels.len();
+    let little = rest <= kernels.channels.len() && tile.terms >= FEW_TERMS;
+    let vectors = if whole < most && rest > 0 && !little { whole + 1 } else { whole.min(most) };
+    if vectors == 0 {
+        if let Some(kernel) = rest.checked_sub(1).and_then(|i| kernels.channels.get(i)) {
             // SAFETY: passed on to the caller.
-            unsafe { kernel(&Tile { weights, c, rows: left.min(*step), cols, add, bias, ahead, ..tile }) };
-            row += step;
+            unsafe { kernel(&Tile { cols: rest, ..tile }) };
         }
-        cols
+        return rest;
     }
+    let cols = left.min(vectors * lanes);
+    let (sizes, mut row) = (kernels.pixels[vectors - 1], 0);
+    while row < tile.rows {
+        let left = tile.rows - row;
+        let Some((step, kernel)) = sizes.iter().find(|(size, _)| *size >= left).or(sizes.last()) else { break };
+        let add = if tile.add.is_null() { tile.add } else { tile.add.wrapping_add(row * tile.c_row) };
+        let bias = if tile.bias.is_null() { tile.bias } else { tile.bias.wrapping_add(row) };
+        let (weights, c) = (tile.weights.wrapping_add(row), tile.c.wrapping_add(row * tile.c_row));
+        // Each of these brings its part of what is ahead.
+        let part = tile.ahead.1 * step / PANEL;
+        let ahead = (tile.ahead.0.wrapping_add(row / step * part * PANEL), part);
+        // SAFETY: passed on to the caller.
+        unsafe { kernel(&Tile { weights, c, rows: left.min(*step), cols, add, bias, ahead, ..tile }) };
+        row += step;
+    }
+    cols
 }

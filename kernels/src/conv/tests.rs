@@ -307,6 +307,36 @@ fn panels_with_many_terms_or_pixels() {
     try_panels(&case, &mut numbers);
 }
 
+/// Windows of 3×3 with transformed weights: tiles that reach beyond the result, several blocks, and rows longer than a block.
+#[test]
+fn transformed_weights() {
+    let mut numbers = Numbers::new(11);
+    for round in 0..40 {
+        let mut case = Case::random(&mut numbers);
+        (case.group, case.c, case.m) = (1, numbers.range(1, 12), numbers.range(1, 33));
+        (case.kernel, case.strides, case.dilations) = (vec![3, 3], vec![1, 1], vec![1, 1]);
+        case.before = (0..2).map(|_| numbers.range(0, 2) as i64).collect();
+        case.output = vec![numbers.range(1, 30), if round % 6 == 0 { 230 } else { numbers.range(1, 60) }];
+        case.input = (0..2)
+            .map(|a| (case.output[a] + 2).saturating_sub(case.before[a] as usize + numbers.range(0, 2)).max(1))
+            .collect();
+        let (x_dims, y_dims) = (case.dims(case.c, &case.input), case.dims(case.m, &case.output));
+        let x = numbers.floats(x_dims.iter().product());
+        let w = numbers.floats(case.weight_dims().iter().product());
+        let (bias, residual) = (numbers.floats(case.m), numbers.floats(y_dims.iter().product()));
+        let expected = case.expected(&x, &w, &bias, &residual);
+        let dims = [36, case.m.div_ceil(16), case.c, 16];
+        let packed = pack(PackKind::ConvWinograd4, &w, &case.weight_dims(), &dims);
+        let bias = case.bias.then_some(&bias[..]);
+        let r = case.residual.then_some(&residual[..]);
+        let p = Conv { weights: ConvLayout::Winograd4, ..case.params() };
+        for (isa, in_place) in isas().into_iter().flat_map(|isa| [(isa, false), (isa, true)]) {
+            let y = run(&p, isa, in_place, (&x, &x_dims), (&packed, &dims), bias, r, &y_dims);
+            close(&y, &expected, &(round, isa, &case));
+        }
+    }
+}
+
 /// One input channel for each group: planes of several blocks, several results, strides with and without phases.
 #[test]
 fn depthwise_blocks() {

@@ -75,6 +75,9 @@ pub enum ConvLayout {
     Panels16,
     /// Depthwise (`c / group = 1`, `m = group`): dims `[ceil(m / 16), prod(k), 16]`. Only for channels-last data.
     Depthwise16,
+    /// f32 windows of 3×3, stride 1, one group, channels-first data: transformed for tiles of 4×4 results (Winograd's F(4×4, 3×3)),
+    /// in panels of 16 output channels: dims `[36, ceil(m / 16), c, 16]`.
+    Winograd4,
 }
 
 /// The order of the axes of image-like data.
@@ -131,6 +134,8 @@ pub enum PackKind {
     },
     /// `r0 [m, 1, k...]` into [`ConvLayout::Depthwise16`].
     ConvDepthwise16,
+    /// `r0 [m, c, 3, 3]` into [`ConvLayout::Winograd4`].
+    ConvWinograd4,
     /// `r0 [d, rows, k]` into [`RnnLayout::Panels16`](super::RnnLayout::Panels16).
     RnnPanels16,
 }

@@ -283,9 +283,18 @@ impl Builder {
         if original {
             self.graph.given_bytes = self.graph.given_bytes.saturating_add(bytes.len());
         }
-        self.graph.constants.push(Constant { bytes, original });
+        self.graph.constants.push(Constant { bytes, original, counted: false });
         let v = self.new_value(dtype, &dims, Source::Const(c))?;
         self.graph.values[v.index()].known = known;
+        Ok(v)
+    }
+
+    /// A constant that [`Builder::may_fold`] has counted.
+    pub(super) fn folded(&mut self, dtype: DType, dims: &[usize], bytes: Bytes) -> Result<V> {
+        let v = self.constant(dtype, dims, bytes, false)?;
+        if let Some(constant) = self.graph.constants.last_mut() {
+            constant.counted = true;
+        }
         Ok(v)
     }
 

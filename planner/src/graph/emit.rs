@@ -146,7 +146,7 @@ impl Builder {
             Ok::<_, Fault>(Bytes::from(out).slice(from..from + wanted))
         })();
         match copied {
-            Ok(bytes) => self.constant(dtype, &new, bytes, false).map(Some),
+            Ok(bytes) => self.folded(dtype, &new, bytes).map(Some),
             Err(Fault::Unsupported(_)) => Ok(None),
             Err(fault) => Err(Problem::new(format!("a view of a constant: {fault}"))),
         }

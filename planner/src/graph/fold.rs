@@ -5,13 +5,14 @@ use bytes::Bytes;
 use kernels::{Call, Dst, Fault, Meta, Shape, Src};
 use plan::{Axes, DType, ExprId, Primitive};
 
-/// Constants of up to this many bytes are always folded; larger ones where they are at most twice their operands.
+/// Constants of up to this many bytes are always folded; larger ones where they are at most twice their operands, or are
+/// weights in the form that a kernel reads, which may be four times as large.
 pub(super) const SMALL: usize = 1 << 20;
 
-/// All that is folded may have this many bytes, and `GROWTH` times the model's own constants: weights of 4 bits become f32 in
-/// several steps, each of which counts. Without a limit, a chain of doublings would fill any memory.
-const FREE: usize = 32 << 20;
-const GROWTH: usize = 64;
+/// All that is folded and still needed may have this many bytes, and `GROWTH` times the model's own constants: weights of 4 bits
+/// become eight times as large in f32. Without a limit, a chain of doublings would fill any memory.
+const FREE: usize = 24 << 20;
+const GROWTH: usize = 8;
 
 impl Builder {
     /// Runs a primitive on constants; none where it has to wait for the run.
@@ -45,14 +46,15 @@ impl Builder {
             let count = d.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
             n.checked_add(t.bytes_of(count)?)
         });
-        if wanted.is_none_or(|w| w > SMALL.max(2 * given) || !self.may_fold(w)) {
+        let times = if matches!(prim, Primitive::Prepack(_)) { 4 } else { 2 };
+        if wanted.is_none_or(|w| w > SMALL.max(given.saturating_mul(times)) || !self.may_fold(w)) {
             return Ok(None);
         }
         match run(&concrete, &sources, &targets, found, self.isa) {
             Ok(list) => {
                 let mut out = Vec::new();
                 for ((dtype, dims), bytes) in targets.into_iter().zip(list) {
-                    out.push(self.constant(dtype, &dims, bytes, false)?);
+                    out.push(self.folded(dtype, &dims, bytes)?);
                 }
                 Ok(Some((out, found)))
             }

@@ -2,6 +2,7 @@
 
 use super::{B, Builder, Op, V, builder::Result};
 use plan::{DType, ExprId, Primitive};
+use std::collections::BTreeSet;
 
 /// One write of a primitive that finds a count.
 #[derive(Clone, Debug)]
@@ -98,13 +99,29 @@ impl Builder {
         }
     }
 
+    /// Gives back the constants that were computed since `mark` on the way to `kept`, and that no node reads.
+    pub fn forget_steps(&mut self, mark: &Mark, kept: &[V]) {
+        let g = &mut self.graph;
+        if g.constants.len() == mark.constants {
+            return;
+        }
+        let mut read: BTreeSet<V> = kept.iter().copied().collect();
+        read.extend(g.nodes.iter().skip(mark.nodes).flat_map(|n| n.reads.iter().flatten().copied()));
+        read.extend(g.blocks.iter().skip(mark.blocks).flat_map(|b| b.results.iter().copied()));
+        for v in (mark.values..g.values.len()).map(|i| V(i as u32)).filter(|v| !read.contains(v)) {
+            g.forget(v);
+        }
+    }
+
     /// Forgets everything that was added since `mark`, but for expressions and symbols, which do no harm.
     pub fn rollback(&mut self, mark: &Mark) {
         let g = &mut self.graph;
         g.values.truncate(mark.values);
         g.nodes.truncate(mark.nodes);
         g.blocks.truncate(mark.blocks);
-        g.constants.truncate(mark.constants);
+        for gone in g.constants.drain(mark.constants..).filter(|c| c.counted) {
+            g.folded_bytes = g.folded_bytes.saturating_sub(gone.bytes.len());
+        }
         g.guards.truncate(mark.guards);
         self.warnings.truncate(mark.warnings);
         self.block = mark.block;

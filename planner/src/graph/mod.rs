@@ -65,7 +65,7 @@ pub struct Graph {
     pub constants: Vec<Constant>,
     /// Bytes of the constants that the model brings.
     pub given_bytes: usize,
-    /// Bytes of the constants that were computed from them while planning.
+    /// Bytes of the constants that were computed from them while planning, and are still there.
     pub folded_bytes: usize,
     /// Inputs.
     pub inputs: Vec<Port>,
@@ -134,6 +134,8 @@ pub struct Constant {
     pub bytes: Bytes,
     /// Whether the data is the model's own (else computed while planning).
     pub original: bool,
+    /// Whether the data is part of [`Graph::folded_bytes`].
+    pub counted: bool,
 }
 
 /// A node.
@@ -243,6 +245,17 @@ impl Graph {
         match self.value(v).source {
             Source::Const(c) => Some(&self.constants[c.index()].bytes),
             _ => None,
+        }
+    }
+
+    /// Gives back the memory of a computed constant that nothing reads any more.
+    pub fn forget(&mut self, v: V) {
+        let Source::Const(c) = self.value(v).source else { return };
+        let Some(constant) = self.constants.get_mut(c.index()).filter(|c| !c.original) else { return };
+        let bytes = std::mem::take(&mut constant.bytes);
+        // What others share stays.
+        if std::mem::take(&mut constant.counted) && bytes.is_unique() {
+            self.folded_bytes = self.folded_bytes.saturating_sub(bytes.len());
         }
     }
 

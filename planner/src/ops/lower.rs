@@ -220,12 +220,18 @@ impl<'m> Cx<'m> {
             Vec::new()
         } else {
             let before = std::mem::replace(&mut self.b.origin, origin(node));
+            let mark = self.b.mark();
             self.path.push(node.label());
             let lowered = self.dispatch(node);
             self.path.pop();
             self.b.origin = before;
             match lowered {
-                Ok(outputs) => outputs,
+                Ok(outputs) => {
+                    let mut kept = Vec::new();
+                    outputs.iter().for_each(|val| val.tensors(&mut kept));
+                    self.b.forget_steps(&mark, &kept);
+                    outputs
+                }
                 Err(found) => {
                     self.problems.push(*found);
                     Vec::new()

@@ -20,6 +20,18 @@ pub enum Val {
     Poison,
 }
 
+impl Val {
+    /// Adds the tensors of the value to `list`.
+    pub fn tensors(&self, list: &mut Vec<V>) {
+        match self {
+            Val::Tensor(v) => list.push(*v),
+            Val::Sequence(items) => items.iter().for_each(|item| item.tensors(list)),
+            Val::Optional(Some(item)) => item.tensors(list),
+            Val::Optional(None) | Val::Strings(_) | Val::Poison => {}
+        }
+    }
+}
+
 /// A constant tensor of strings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Strings {

@@ -13,6 +13,9 @@ pub(super) fn run(graph: &mut Graph, _: &mut Context) -> Changed {
     }
     let mut changed = Changed::No;
     sweep(graph, Graph::MAIN, &mut live, &mut changed);
+    for v in (0..graph.values.len()).map(|i| V(i as u32)).filter(|v| !live.values.contains(v)) {
+        graph.forget(v);
+    }
     changed
 }
 

@@ -125,7 +125,12 @@ fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut Packed) -> Option
         return None;
     }
     let name = graph.node(n).name.clone();
+    let winograd = suits_winograd(graph, n, &c, &dims);
     let (made, nodes) = rewrite::build(graph, &name, |b| {
+        if winograd {
+            let strips = b.ints(&[36, m.div_ceil(16) as i64, per_group as i64, 16]);
+            return pack(b, packed, w, PackKind::ConvWinograd4, &strips).map(|v| (v, ConvLayout::Winograd4));
+        }
         if depthwise {
             let strips = b.ints(&[m.div_ceil(16) as i64, taps as i64, 16]);
             return pack(b, packed, w, PackKind::ConvDepthwise16, &strips).map(|v| (v, ConvLayout::Depthwise16));
@@ -139,6 +144,24 @@ fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut Packed) -> Option
     node.op = Op::Prim(Conv { weights: layout, ..c }.into());
     *node.reads.get_mut(1)? = Some(weights);
     Some(nodes)
+}
+
+/// Whether transformed weights repay their fourfold size: 3×3 windows with stride 1 over images that are large for their channels.
+fn suits_winograd(graph: &Graph, n: N, c: &Conv<ExprId>, weights: &[usize]) -> bool {
+    /// Fewer products than this cost less than the transforms.
+    const FEW: usize = 256;
+    /// Products of channels for each tile of 4×4 pixels up to which reading the weights stays cheap beside the work.
+    const PER_TILE: usize = 512;
+    let &[m, channels, 3, 3] = weights else { return false };
+    let simple = c.group == 1
+        && c.data == DataLayout::ChannelsFirst
+        && c.strides.iter().chain(c.dilations.iter()).all(|s| *s == 1);
+    let Some(out) = graph.write(n, 0) else { return false };
+    let largest = |dim: &ExprId| usize::try_from(graph.exprs.range(*dim).1).unwrap_or(0);
+    let [_, _, height, width] = graph.value(out).dims.as_slice() else { return false };
+    let tiles = (largest(height) / 4).saturating_mul(largest(width) / 4);
+    let products = m.saturating_mul(channels);
+    simple && products >= FEW && products <= tiles.saturating_mul(PER_TILE)
 }
 
 fn rnn(graph: &mut Graph, n: N, r: Rnn, packed: &mut Packed) -> Option<Vec<N>> {

@@ -56,6 +56,30 @@ fn constants_that_double() {
     assert!(planned.plan.arena_bytes >= 4 << 32);
 }
 
+/// Constants that are only steps to others do not stay in memory.
+#[test]
+fn steps_of_folding_are_given_back() {
+    const N: usize = 1 << 18;
+    let constants = vec![
+        of_floats("c", &[1, 4, 1 << 16], &vec![0.5; N]),
+        of_floats("scale", &[4], &[1.0; 4]),
+        of_floats("bias", &[4], &[2.0; 4]),
+    ];
+    let groups = node("GroupNormalization", &["c", "scale", "bias"], &["w"], &[("num_groups", int(2))]);
+    let nodes = vec![groups, node("Add", &["x", "w"], &["y"], &[])];
+    let model = Model {
+        ir_version: 10,
+        opsets: [(String::new(), 21)].into(),
+        graph: graph(vec![floats("x", "1 4 65536")], constants, nodes, &["y"]),
+        ..Model::default()
+    };
+    let (lowered, ..) = crate::front::lower(model, &Options::default()).unwrap();
+    let held: usize = lowered.constants.iter().map(|c| c.bytes.len()).sum();
+    assert!(lowered.folded_bytes >= 4 * N, "the normalisation was not folded");
+    assert!(held <= 2 * 4 * N + 4096, "{held} bytes");
+    assert!(lowered.folded_bytes <= 4 * N + 4096, "{} bytes", lowered.folded_bytes);
+}
+
 /// Each of these extents names the one before several times: written out, the last would have more than 2^40 parts.
 #[test]
 fn extents_of_extents() {

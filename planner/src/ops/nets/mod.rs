@@ -3,6 +3,7 @@
 mod control;
 mod corners;
 mod hostile;
+mod packing;
 mod shapes;
 
 use crate::onnx::{Attribute, Dim, ElemType, Graph, Model, Node, Tensor, Type, ValueInfo};
