@@ -131,7 +131,7 @@ impl Builder {
             return Ok(None);
         }
         let Some((offset, strides)) = static_strides(view, &old, &new, &self.graph) else { return Ok(None) };
-        if !self.may_fold(wanted) {
+        if !self.may_fold(wanted, wanted <= bytes.len()) {
             return Ok(None);
         }
         let copied = (|| {

@@ -9,10 +9,11 @@ use plan::{Axes, DType, ExprId, Primitive};
 /// weights in the form that a kernel reads, which may be four times as large.
 pub(super) const SMALL: usize = 1 << 20;
 
-/// All that is folded and still needed may have this many bytes, and `GROWTH` times the model's own constants: weights of 4 bits
-/// become eight times as large in f32. Without a limit, a chain of doublings would fill any memory.
+/// All that is folded and still needed may have this many bytes, and so many times those of the model's own constants: once where
+/// there become more elements, `WIDENED` where each only becomes wider (weights of 4 bits in f32) or is stored as a kernel reads it.
+/// Without a limit, a chain of doublings would fill any memory.
 const FREE: usize = 24 << 20;
-const GROWTH: usize = 8;
+const WIDENED: usize = 8;
 
 impl Builder {
     /// Runs a primitive on constants; none where it has to wait for the run.
@@ -46,8 +47,12 @@ impl Builder {
             let count = d.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
             n.checked_add(t.bytes_of(count)?)
         });
-        let times = if matches!(prim, Primitive::Prepack(_)) { 4 } else { 2 };
-        if wanted.is_none_or(|w| w > SMALL.max(given.saturating_mul(times)) || !self.may_fold(w)) {
+        let packs = matches!(prim, Primitive::Prepack(_));
+        let times = if packs { 4 } else { 2 };
+        let elements = |dims: &[usize]| dims.iter().fold(1usize, |n, d| n.saturating_mul(*d));
+        let most = sources.iter().flatten().map(|s| elements(&s.stored)).max().unwrap_or(0);
+        let widens = packs || targets.iter().all(|(_, dims)| elements(dims) <= most);
+        if wanted.is_none_or(|w| w > SMALL.max(given.saturating_mul(times)) || !self.may_fold(w, widens)) {
             return Ok(None);
         }
         match run(&concrete, &sources, &targets, found, self.isa) {
@@ -64,11 +69,12 @@ impl Builder {
         }
     }
 
-    /// Whether the constants of a model may become larger by this many bytes; if so, they are counted.
-    pub(super) fn may_fold(&mut self, bytes: usize) -> bool {
+    /// Whether the constants of a model may become larger by this many bytes; if so, they are counted. `widens`: no elements are
+    /// added.
+    pub(super) fn may_fold(&mut self, bytes: usize, widens: bool) -> bool {
         let graph = &mut self.graph;
         let total = graph.folded_bytes.saturating_add(bytes);
-        let may = total <= graph.given_bytes.saturating_mul(GROWTH).saturating_add(FREE);
+        let may = total <= graph.given_bytes.saturating_mul(if widens { WIDENED } else { 1 }).saturating_add(FREE);
         if may {
             graph.folded_bytes = total;
         }
