@@ -4,6 +4,9 @@
 //! That order is told by names and operands alone, not by the order in the file: all that comes later
 //! goes node by node, so files that differ only in the order of their nodes give the same plan.
 
+use petgraph::algo::{astar, toposort};
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::{DfsPostOrder, VisitMap};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{Error, Problems, quote};
@@ -64,11 +67,14 @@ fn order_nodes<'a>(
         }
     }
     let mut missing = BTreeSet::new();
-    let mut needs = Needs::default();
-    for (node, mut captured) in nodes.iter().zip(captured) {
+    let mut needs = Needs::with_capacity(nodes.len(), 2 * nodes.len());
+    for _ in nodes.iter() {
+        needs.add_node(());
+    }
+    for ((user, node), mut captured) in (0u32..).zip(nodes.iter()).zip(captured) {
         let mut made_elsewhere = |name: &str| match makers.get(name) {
             Some(Some(maker)) => {
-                needs.makers.push(*maker);
+                needs.add_edge(NodeIndex::from(user), NodeIndex::new(*maker), ());
                 false
             }
             Some(None) => false,
@@ -81,7 +87,6 @@ fn order_nodes<'a>(
         }
         captured.retain(|name| made_elsewhere(name));
         merge(&mut missing, captured);
-        needs.ends.push(needs.makers.len());
     }
     let mut wanted = Vec::new();
     for name in outputs {
@@ -94,7 +99,7 @@ fn order_nodes<'a>(
         }
     }
     drop(makers);
-    match needs.order(&wanted, nodes) {
+    match order(&needs, &wanted, nodes) {
         Ok(order) => permute(nodes, &order),
         Err(cycle) => problems.push(cycle_error(nodes, &cycle)),
     }
@@ -124,96 +129,36 @@ fn merge(into: &mut BTreeSet<String>, mut from: BTreeSet<String>) {
     into.extend(from);
 }
 
-/// Which nodes make what each node reads.
-#[derive(Default)]
-struct Needs {
-    /// The makers, node after node.
-    makers: Vec<usize>,
-    /// Where each node's makers end.
-    ends: Vec<usize>,
-}
+/// Which nodes make what each node reads: edges lead from a node to its operands' makers, in the order of the operands.
+type Needs = DiGraph<(), ()>;
 
-impl Needs {
-    /// The `k`th maker of what a node reads.
-    fn maker(&self, node: usize, k: usize) -> Option<usize> {
-        let start = node.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-        self.makers.get(start..*self.ends.get(node)?)?.get(k).copied()
+/// The order in which the outputs need the nodes: for each, first what it reads, operand by operand. Nodes that no output needs
+/// come last, by the names of what they make. Else a cycle.
+fn order(needs: &Needs, wanted: &[usize], nodes: &[Node]) -> Result<Vec<usize>, Vec<usize>> {
+    if let Err(on_cycle) = toposort(needs, None) {
+        return Err(cycle(needs, on_cycle.node_id()));
     }
-
-    /// The order in which the outputs need the nodes: for each, first what it reads, operand by operand. Nodes that no
-    /// output needs come last, by the names of what they make. Else a cycle.
-    fn order(&self, wanted: &[usize], nodes: &[Node]) -> Result<Vec<usize>, Vec<usize>> {
-        let mut walk =
-            Walk { needs: self, states: vec![State::New; nodes.len()], order: Vec::with_capacity(nodes.len()) };
-        for node in wanted {
-            walk.from(*node)?;
+    let mut walk = DfsPostOrder::empty(needs);
+    let mut order = Vec::with_capacity(nodes.len());
+    let mut from = |walk: &mut DfsPostOrder<_, _>, node: usize| {
+        walk.move_to(NodeIndex::new(node));
+        while let Some(next) = walk.next(needs) {
+            order.push(next.index());
         }
-        let unreached = |(i, state): (usize, &State)| matches!(state, State::New).then_some(i);
-        let mut idle: Vec<usize> = walk.states.iter().enumerate().filter_map(unreached).collect();
-        idle.sort_by_key(|i| nodes.get(*i).map(|n| (&n.outputs, &n.op_type, &n.inputs)));
-        for node in idle {
-            walk.from(node)?;
-        }
-        Ok(walk.order)
-    }
+    };
+    wanted.iter().for_each(|node| from(&mut walk, *node));
+    let unreached = |n: &NodeIndex| !walk.finished.is_visited(n);
+    let mut idle: Vec<usize> = needs.node_indices().filter(unreached).map(NodeIndex::index).collect();
+    idle.sort_by_key(|i| nodes.get(*i).map(|n| (&n.outputs, &n.op_type, &n.inputs)));
+    idle.into_iter().for_each(|node| from(&mut walk, node));
+    Ok(order)
 }
 
-/// How far the walk is with a node.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    New,
-    Open,
-    Done,
-}
-
-/// A walk over nodes, from results to what they are made of.
-struct Walk<'n> {
-    needs: &'n Needs,
-    states: Vec<State>,
-    order: Vec<usize>,
-}
-
-impl Walk<'_> {
-    fn set(&mut self, node: usize, state: State) {
-        if let Some(place) = self.states.get_mut(node) {
-            *place = state;
-        }
-    }
-
-    /// Adds a node and all that it needs; a cycle where there is one, each node before those that use its results.
-    fn from(&mut self, node: usize) -> Result<(), Vec<usize>> {
-        // Nodes on the way, with the number of the operand that is next. Models are deep: no recursion.
-        let mut path = Vec::new();
-        if self.states.get(node) == Some(&State::New) {
-            self.set(node, State::Open);
-            path.push((node, 0));
-        }
-        while let Some((node, next)) = path.last_mut() {
-            let node = *node;
-            let Some(maker) = self.needs.maker(node, *next) else {
-                self.set(node, State::Done);
-                self.order.push(node);
-                path.pop();
-                continue;
-            };
-            *next += 1;
-            match self.states.get(maker) {
-                Some(State::New) => {
-                    self.set(maker, State::Open);
-                    path.push((maker, 0));
-                }
-                Some(State::Open) => return Err(cycle(&path, maker)),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The cycle that a path closes by coming back to `node`.
-fn cycle(path: &[(usize, usize)], node: usize) -> Vec<usize> {
-    let mut nodes: Vec<usize> = path.iter().map(|(n, _)| *n).skip_while(|n| *n != node).collect();
-    nodes.reverse();
+/// A shortest cycle through a node that is on one: each node before those that use its results, first the first in the file.
+fn cycle(needs: &Needs, on_cycle: NodeIndex) -> Vec<usize> {
+    let ways = needs.neighbors(on_cycle).filter_map(|maker| astar(needs, maker, |n| n == on_cycle, |_| 1, |_| 0));
+    let (_, way) = ways.min_by_key(|(length, _)| *length).unwrap_or_default();
+    let mut nodes: Vec<usize> = way.into_iter().map(NodeIndex::index).rev().collect();
     let first = nodes.iter().enumerate().min_by_key(|(_, node)| **node).map_or(0, |(at, _)| at);
     nodes.rotate_left(first);
     nodes
