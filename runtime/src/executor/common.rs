@@ -5,10 +5,10 @@ use crate::interpret::entry::{bind, check_guards};
 use crate::interpret::layout::within_buffer;
 use crate::interpret::numbers::Numbers;
 use crate::interpret::tensor::gather;
-use crate::interpret::walk::{failed, first_steps};
+use crate::interpret::walk::{failed, first_steps, kind};
 use crate::interpret::{InputTensor, OutputTensor};
 use crate::{DeviceProblem, Error, ErrorKind, Fault, Operand};
-use plan::{Action, Buffer, Plan, Step, Value, ValueId};
+use plan::{Buffer, Plan, Step, Value, ValueId};
 use std::sync::Arc;
 
 /// A plan, and what is known of it in a run.
@@ -63,8 +63,7 @@ impl Bound {
             DeviceProblem::Fault(fault) => {
                 let index = step.unwrap_or(0);
                 let (name, primitive) = match self.step(index) {
-                    Some(Step { name, action: Action::Run { prim, .. }, .. }) => (name.as_str(), prim.traits().name),
-                    Some(step) => (step.name.as_str(), "step"),
+                    Some(step) => (step.name.as_str(), kind(&step.action)),
                     None => ("", "step"),
                 };
                 failed(&self.plan, index, name, primitive, fault)

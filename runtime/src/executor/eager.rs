@@ -1,13 +1,14 @@
 //! The eager executor.
 
 use super::common::{Bound, read, size, stage, unstage, weights};
-use super::memory::{Schedule, Told, walk};
+use super::memory::{Around, Told, walk};
 use crate::device::{Allocation, Device, Failure, Label, MemoryClass, Span, Stage};
+use crate::interpret::eager::Schedule;
 use crate::interpret::layout::buffer_bytes;
 use crate::interpret::numbers::Numbers;
 use crate::interpret::walk::At;
 use crate::interpret::{InputTensor, OutputTensor};
-use crate::{Error, Operand, TensorProblem};
+use crate::{DeviceCall, Error, Fault, Operand, TensorProblem};
 use plan::{Buffer, Class, DType, Plan};
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use std::sync::Arc;
 /// ```
 pub struct EagerExec<D: Device> {
     bound: Bound,
-    schedule: Table,
+    schedule: Schedule,
     /// The element type of what each buffer holds first.
     dtypes: Vec<Option<DType>>,
     rooms: Vec<Option<Span>>,
@@ -44,51 +45,18 @@ pub struct EagerExec<D: Device> {
     device: D,
 }
 
-/// What is taken before and given back after each step of each block.
-struct Table {
-    takes: Vec<Vec<Vec<usize>>>,
-    gives: Vec<Vec<Vec<usize>>>,
-}
-
-impl Table {
-    fn new(plan: &Plan) -> Table {
-        let empty = || plan.blocks.iter().map(|b| vec![Vec::new(); b.steps.len()]).collect();
-        let mut table = Table { takes: empty(), gives: empty() };
-        let add = |lists: &mut Vec<Vec<Vec<usize>>>, block: usize, step: u32, buffer| {
-            if let Some(list) = lists.get_mut(block).and_then(|b| b.get_mut(step as usize)) {
-                list.push(buffer);
-            }
-        };
-        for (i, buffer) in plan.buffers.iter().enumerate() {
-            let (Class::Act | Class::Work, Some(eager)) = (buffer.class, buffer.eager) else { continue };
-            add(&mut table.takes, eager.block.index(), eager.alloc, i);
-            if let Some(free) = eager.free {
-                add(&mut table.gives, eager.block.index(), free, i);
-            }
-        }
-        // Workspace goes first.
-        let root = |b: &usize| plan.buffers.get(*b).is_some_and(|b| b.class != Class::Work);
-        table.gives.iter_mut().flatten().for_each(|list| list.sort_by_key(root));
-        table
-    }
-
-    fn at(lists: &[Vec<Vec<usize>>], at: At) -> &[usize] {
-        lists.get(at.block.index()).and_then(|b| b.get(at.step)).map_or(&[], Vec::as_slice)
-    }
-}
-
 /// The eager schedule during a run.
 struct Takes<'r, D: Device> {
     plan: &'r Plan,
-    table: &'r Table,
+    table: &'r Schedule,
     dtypes: &'r [Option<DType>],
     held: &'r mut [Option<Allocation<D>>],
     device: &'r D,
 }
 
-impl<D: Device> Schedule for Takes<'_, D> {
+impl<D: Device> Around for Takes<'_, D> {
     fn enter(&mut self, at: At, numbers: &Numbers, rooms: &mut [Option<Span>]) -> Result<(), Told> {
-        for &i in Table::at(&self.table.takes, at) {
+        for i in self.table.takes(at).iter().map(|i| *i as usize) {
             let (Some(buffer), Some(held), Some(room)) =
                 (self.plan.buffers.get(i), self.held.get_mut(i), rooms.get_mut(i))
             else {
@@ -101,7 +69,12 @@ impl<D: Device> Schedule for Takes<'_, D> {
             let dtype = self.dtypes.get(i).copied().flatten();
             let label =
                 Label { step: Some(at.index), dtype, align: align(self.plan), ..Label::new(class, &buffer.name) };
-            let taken = self.device.alloc(buffer_bytes(buffer, numbers)?, &label)?;
+            let (bytes, planned) = (buffer_bytes(buffer, numbers)?, size(buffer.max_bytes)?);
+            if bytes > planned {
+                let problem = Fault::Capacity { needed: bytes, planned }.into();
+                return Err(Failure { step: Some(at.index), ..Failure::new(DeviceCall::Alloc, problem) }.into());
+            }
+            let taken = self.device.alloc(bytes, &label)?;
             *room = Some(taken.span());
             *held = Some(taken);
         }
@@ -109,7 +82,7 @@ impl<D: Device> Schedule for Takes<'_, D> {
     }
 
     fn leave(&mut self, at: At, rooms: &mut [Option<Span>]) -> Result<(), Told> {
-        for &i in Table::at(&self.table.gives, at) {
+        for i in self.table.gives(at).iter().map(|i| *i as usize) {
             let (Some(buffer), Some(held), Some(room)) =
                 (self.plan.buffers.get(i), self.held.get_mut(i), rooms.get_mut(i))
             else {
@@ -171,7 +144,7 @@ impl<D: Device> EagerExec<D> {
         }
         drop(pass);
         Ok(EagerExec {
-            schedule: Table::new(plan),
+            schedule: Schedule::new(plan),
             dtypes,
             rooms,
             held,

@@ -10,7 +10,7 @@ use core::ops::Range;
 use plan::{BlockId, Plan, Primitive, SymbolId, ValueId};
 
 /// What happens to memory around a step.
-pub(super) trait Schedule {
+pub(super) trait Around {
     /// Before it.
     fn enter(&mut self, at: At, numbers: &Numbers, rooms: &mut [Option<Span>]) -> Result<(), Told>;
     /// After it.
@@ -38,7 +38,7 @@ impl From<Error> for Told {
 /// Memory that is there before the run and after it: nothing happens.
 pub(super) struct Fixed;
 
-impl Schedule for Fixed {
+impl Around for Fixed {
     fn enter(&mut self, _: At, _: &Numbers, _: &mut [Option<Span>]) -> Result<(), Told> {
         Ok(())
     }
@@ -53,7 +53,7 @@ pub(super) fn walk<D: Device>(
     bound: &mut Bound,
     device: &D,
     rooms: &mut [Option<Span>],
-    schedule: &mut impl Schedule,
+    schedule: &mut impl Around,
     range: Range<usize>,
 ) -> Result<(), Error> {
     let mut failure = None;
@@ -79,7 +79,7 @@ struct OnDevice<'r, D, S> {
 /// Operands of a step that need no allocation on the host.
 const FEW: usize = 8;
 
-impl<D: Device, S: Schedule> OnDevice<'_, D, S> {
+impl<D: Device, S: Around> OnDevice<'_, D, S> {
     /// Keeps a failure, and gives the walker something to stop with.
     fn stop(&mut self, told: Told) -> Error {
         match told {
@@ -134,7 +134,7 @@ impl<D: Device, S: Schedule> OnDevice<'_, D, S> {
     }
 }
 
-impl<D: Device, S: Schedule> Memory for OnDevice<'_, D, S> {
+impl<D: Device, S: Around> Memory for OnDevice<'_, D, S> {
     fn enter(&mut self, at: At, numbers: &Numbers) -> Result<(), Error> {
         self.schedule.enter(at, numbers, self.rooms).map_err(|t| self.stop(t))
     }

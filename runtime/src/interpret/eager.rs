@@ -13,7 +13,7 @@ use plan::{BufferId, Class, Plan, Primitive, SymbolId, ValueId};
 
 /// What the steps take and give back.
 #[derive(Default)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     /// Of each block, for each step.
     blocks: Vec<Vec<Turn>>,
 }
@@ -27,7 +27,7 @@ struct Turn {
 
 impl Schedule {
     /// The plan's eager schedule.
-    pub(super) fn new(plan: &Plan) -> Schedule {
+    pub(crate) fn new(plan: &Plan) -> Schedule {
         let turns = |block: &plan::Block| alloc::vec![Turn::default(); block.steps.len()];
         let mut schedule = Schedule { blocks: plan.blocks.iter().map(turns).collect() };
         for (id, buffer) in (0u32..).zip(&plan.buffers) {
@@ -42,7 +42,20 @@ impl Schedule {
                 turn.gives.push(id);
             }
         }
+        // Workspace goes first.
+        let root = |b: &u32| plan.buffers.get(*b as usize).is_some_and(|b| b.class != Class::Work);
+        schedule.blocks.iter_mut().flatten().for_each(|turn| turn.gives.sort_by_key(root));
         schedule
+    }
+
+    /// What a step is the first to need.
+    pub(crate) fn takes(&self, at: At) -> &[u32] {
+        self.turn(at).map_or(&[], |t| &t.takes)
+    }
+
+    /// What a step is the last to need, in the order in which it is given back.
+    pub(crate) fn gives(&self, at: At) -> &[u32] {
+        self.turn(at).map_or(&[], |t| &t.gives)
     }
 
     fn turn(&self, at: At) -> Option<&Turn> {
@@ -81,13 +94,13 @@ impl Eager<'_> {
 
 impl Memory for Eager<'_> {
     fn enter(&mut self, at: At, numbers: &Numbers) -> Result<(), Error> {
-        let takes = self.schedule.turn(at).map_or(&[][..], |t| &t.takes);
+        let takes = self.schedule.takes(at);
         takes.iter().try_for_each(|id| self.take(*id, numbers)).map_err(|fault| self.told(at, fault))?;
         self.host.enter(at, numbers)
     }
 
     fn leave(&mut self, at: At, numbers: &Numbers) -> Result<(), Error> {
-        let gives = self.schedule.turn(at).map_or(&[][..], |t| &t.gives);
+        let gives = self.schedule.gives(at);
         gives.iter().try_for_each(|id| self.host.frame.give(*id)).map_err(|fault| self.told(at, fault))?;
         self.host.leave(at, numbers)
     }

@@ -1,7 +1,7 @@
 //! Running plans without generating code: for tests, tools and constant folding.
 
 pub(crate) mod call;
-mod eager;
+pub(crate) mod eager;
 pub(crate) mod entry;
 mod exec;
 mod fold;

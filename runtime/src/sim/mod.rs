@@ -13,6 +13,8 @@ mod slab;
 mod stage;
 mod stream;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use addresses::Addresses;
 pub use differential::{Difference, Differential, differential};
