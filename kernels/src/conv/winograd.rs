@@ -55,76 +55,88 @@ struct Run {
     at: usize,
 }
 
-/// Calls `f` for the runs of the tiles `from..to` of an image that is `across` tiles wide.
-fn each_run(from: usize, to: usize, across: usize, mut f: impl FnMut(Run)) {
-    let mut tile = from;
-    while tile < to {
-        let (row, col) = (tile / across, tile % across);
-        let count = (across - col).min(to - tile);
-        f(Run { row, col, count, at: tile - from });
-        tile += count;
-    }
-}
-
 /// Channels-first convolution with weights in [`plan::prim::ConvLayout::Winograd4`].
 ///
 /// # Errors
 /// When the workspace is too small.
 pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Fault> {
-    let (channels, m) = (job.x.channels, job.y.channels);
-    let needed = workspace(channels);
+    let needed = workspace(job.x.channels);
     let given = o.workspace.len();
-    let Some(data) = o.workspace.get_mut(..needed) else {
+    if given < needed {
         return Err(Fault::Workspace { needed: needed.saturating_mul(4), given: given * 4 });
-    };
-    let (data, products) = data.split_at_mut(channels * PLACES * BLOCK);
-    let v = &job.windows;
-    let (down, across) = (v.output[1].div_ceil(4), v.output[2].div_ceil(4));
-    let kernels = micro::kernels(o.isa);
-    let (clip, activate) = clip_of(&job.activation);
+    }
+    let [_, height, width] = job.windows.output;
+    let (down, across) = (height.div_ceil(4), width.div_ceil(4));
     for n in 0..job.y.batch {
-        let x = o.x[job.x.at(n, 0, [0; 3])..].as_ptr();
-        let first = job.y.at(n, 0, [0; 3]);
         for from in (0..down * across).step_by(BLOCK) {
             let to = (down * across).min(from + BLOCK);
-            for channel in 0..channels {
-                let source = Source { windows: v, x: x.wrapping_add(channel * v.input_plane()) };
-                let place = data[channel * BLOCK..].as_mut_ptr();
-                each_run(from, to, across, |run| {
-                    // SAFETY: `Job` found the data as large as the windows say, and the block has room for each run at
-                    // each place of each channel.
-                    unsafe { spread(o.isa, &source, run, place.wrapping_add(run.at), channels * BLOCK) }
-                });
-            }
-            for panel in 0..m.div_ceil(PANEL) {
-                let weights = Weights { at: o.w.as_ptr(), panels: m.div_ceil(PANEL), panel, channels };
-                // SAFETY: `Job` found the weights as large as their dims say; data and products are those of the block.
-                unsafe { multiply(kernels, &weights, data.as_ptr(), products.as_mut_ptr(), to - from) };
-                for row in 0..PANEL.min(m - panel * PANEL) {
-                    let channel = panel * PANEL + row;
-                    let plane = first + channel * v.output_plane();
-                    let target = Target {
-                        windows: v,
-                        y: o.y[plane..].as_mut_ptr(),
-                        residual: match o.residual {
-                            Residual::None => core::ptr::null(),
-                            Residual::InPlace => o.y[plane..].as_ptr(),
-                            Residual::At(r) => r[plane..].as_ptr(),
-                        },
-                        bias: o.bias.map_or(0.0, |b| b[channel]),
-                        clip,
-                        activation: activate.then_some((&job.activation, o.isa)),
-                    };
-                    let from_row = products[row * BLOCK..].as_ptr();
-                    each_run(from, to, across, |run| {
-                        // SAFETY: as above, and the result is as large as the windows say.
-                        unsafe { gather(o.isa, &target, run, from_row.wrapping_add(run.at)) }
-                    });
-                }
-            }
+            block(job, o, n, Tiles { from, to, across });
         }
     }
     Ok(())
+}
+
+/// A block of tiles of an image that is `across` tiles wide, in rows one after another.
+#[derive(Clone, Copy)]
+struct Tiles {
+    from: usize,
+    to: usize,
+    across: usize,
+}
+
+impl Tiles {
+    /// Calls `f` for each run of tiles in one row.
+    fn each_run(self, mut f: impl FnMut(Run)) {
+        let mut tile = self.from;
+        while tile < self.to {
+            let (row, col) = (tile / self.across, tile % self.across);
+            let count = (self.across - col).min(self.to - tile);
+            f(Run { row, col, count, at: tile - self.from });
+            tile += count;
+        }
+    }
+}
+
+/// Computes a block of tiles of image `n`, whose workspace is large enough.
+fn block(job: &Job, o: &mut Operands<'_>, n: usize, tiles: Tiles) {
+    let (v, channels, m) = (&job.windows, job.x.channels, job.y.channels);
+    let (data, products) = o.workspace.split_at_mut(channels * PLACES * BLOCK);
+    for channel in 0..channels {
+        let source = Source { windows: v, x: o.x[job.x.at(n, channel, [0; 3])..].as_ptr() };
+        let place = data[channel * BLOCK..].as_mut_ptr();
+        tiles.each_run(|run| {
+            // SAFETY: `Job` found the data as large as the windows say, and the block has room for each run at each place of
+            // each channel.
+            unsafe { spread(o.isa, &source, run, place.wrapping_add(run.at), channels * BLOCK) }
+        });
+    }
+    let (kernels, (clip, activate)) = (micro::kernels(o.isa), clip_of(&job.activation));
+    for panel in 0..m.div_ceil(PANEL) {
+        let weights = Weights { at: o.w.as_ptr(), panels: m.div_ceil(PANEL), panel, channels };
+        // SAFETY: `Job` found the weights as large as their dims say; data and products are those of the block.
+        unsafe { multiply(kernels, &weights, data.as_ptr(), products.as_mut_ptr(), tiles.to - tiles.from) };
+        for row in 0..PANEL.min(m - panel * PANEL) {
+            let channel = panel * PANEL + row;
+            let plane = job.y.at(n, channel, [0; 3]);
+            let target = Target {
+                windows: v,
+                y: o.y[plane..].as_mut_ptr(),
+                residual: match o.residual {
+                    Residual::None => core::ptr::null(),
+                    Residual::InPlace => o.y[plane..].as_ptr(),
+                    Residual::At(r) => r[plane..].as_ptr(),
+                },
+                bias: o.bias.map_or(0.0, |b| b[channel]),
+                clip,
+                activation: activate.then_some((&job.activation, o.isa)),
+            };
+            let from = products[row * BLOCK..].as_ptr();
+            tiles.each_run(|run| {
+                // SAFETY: as above, and the result is as large as the windows say.
+                unsafe { gather(o.isa, &target, run, from.wrapping_add(run.at)) }
+            });
+        }
+    }
 }
 
 /// The transformed weights of a panel of output channels.
