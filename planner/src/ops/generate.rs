@@ -72,8 +72,23 @@ fn converted(b: &Builder, v: V) -> Option<(V, i64)> {
 
 fn constant(cx: &mut Cx<'_>, node: &Node) -> Lowered {
     let one = |v: V| Ok(vec![Val::from(v)]);
-    let Some((name, value)) = node.attributes.iter().find(|(name, _)| name.contains("value")) else {
-        return Err(Problem::new("no value is given"));
+    const VALUES: [&str; 8] = [
+        "value",
+        "sparse_value",
+        "value_float",
+        "value_floats",
+        "value_int",
+        "value_ints",
+        "value_string",
+        "value_strings",
+    ];
+    let mut values = node.attributes.iter().filter(|(name, _)| VALUES.contains(name));
+    let (name, value) = match (values.next(), values.next()) {
+        (Some(value), None) => value,
+        (Some((one, _)), Some((other, _))) => {
+            return Err(Problem::new(format!("there is a `{one}` and a `{other}`")).with("keep one of them"));
+        }
+        _ => return Err(Problem::new(format!("no value is given: one of {}", VALUES.join(", ")))),
     };
     let vector = |n: usize| vec![n];
     match value {

@@ -4,6 +4,7 @@ use super::{Lowered, Val, find, value::Strings, value::dtype_of};
 use crate::graph::{Builder, Problem, V};
 use crate::onnx::{self, Node, TensorData};
 use plan::{DType, ExprId};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// A model being lowered.
@@ -16,6 +17,8 @@ pub struct Cx<'m> {
     pub problems: Vec<Found>,
     /// The nodes whose bodies are being lowered, outermost first, as messages call them.
     path: Vec<String>,
+    /// Which of the first 64 inputs of the current node were asked for.
+    asked: Cell<u64>,
     marker: std::marker::PhantomData<&'m onnx::Model>,
 }
 
@@ -52,6 +55,7 @@ impl<'m> Cx<'m> {
             scopes: vec![BTreeMap::new()],
             problems: Vec::new(),
             path: Vec::new(),
+            asked: Cell::new(0),
             marker: std::marker::PhantomData,
         }
     }
@@ -72,7 +76,13 @@ impl<'m> Cx<'m> {
 
     /// Input `i` of a node, whatever it is; none where it is absent.
     pub fn opt_val(&self, node: &Node, i: usize) -> Option<Val> {
-        node.input(i).and_then(|name| self.lookup(name)).cloned()
+        self.asked.set(self.asked.get() | 1u64.checked_shl(i as u32).unwrap_or(0));
+        self.peek(node, i).cloned()
+    }
+
+    /// Input `i` of a node, without asking for it.
+    fn peek(&self, node: &Node, i: usize) -> Option<&Val> {
+        node.input(i).and_then(|name| self.lookup(name))
     }
 
     /// Input `i` of a node, whatever it is.
@@ -222,7 +232,12 @@ impl<'m> Cx<'m> {
             let before = std::mem::replace(&mut self.b.origin, origin(node));
             let mark = self.b.mark();
             self.path.push(node.label());
+            let outer = self.asked.replace(0);
             let lowered = self.dispatch(node);
+            if lowered.is_ok() {
+                self.warn_of_unread_inputs(node);
+            }
+            self.asked.set(outer);
             self.path.pop();
             self.b.origin = before;
             match lowered {
@@ -278,6 +293,23 @@ impl<'m> Cx<'m> {
         Ok(outputs)
     }
 
+    /// Says which inputs of a node were not asked for: what they mean to the model is lost.
+    fn warn_of_unread_inputs(&mut self, node: &Node) {
+        if find(&node.operator()).is_none() {
+            return;
+        }
+        let asked = self.asked.get();
+        let inputs = node.inputs.iter().take(64).enumerate();
+        let unread: Vec<String> = inputs
+            .filter(|(i, name)| !name.is_empty() && asked >> i & 1 == 0)
+            .map(|(i, name)| format!("input {i} `{name}`"))
+            .collect();
+        if !unread.is_empty() {
+            let (place, operator, opset) = (self.place(), node.operator(), node.opset);
+            self.b.warnings.push(format!("{place}: {operator} (opset {opset}) does not use {}", unread.join(", ")));
+        }
+    }
+
     /// The innermost node, after those in whose bodies it is.
     fn place(&self) -> String {
         let (last, outer) = self.path.split_last().map_or(("", &[][..]), |(last, outer)| (last.as_str(), outer));
@@ -301,10 +333,10 @@ impl<'m> Cx<'m> {
 
     /// Type and dims of an input, for messages.
     pub fn describe(&self, node: &Node, i: usize) -> String {
-        match self.opt_val(node, i) {
+        match self.peek(node, i) {
             None if node.input(i).is_some() => "?".into(),
             None => "absent".into(),
-            Some(Val::Tensor(v)) => self.b.describe(v),
+            Some(Val::Tensor(v)) => self.b.describe(*v),
             Some(Val::Sequence(items)) => format!("sequence of {}", items.len()),
             Some(Val::Optional(o)) => if o.is_some() { "optional" } else { "empty optional" }.into(),
             Some(Val::Strings(s)) => format!("string{:?}", s.dims),

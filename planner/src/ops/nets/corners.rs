@@ -175,3 +175,15 @@ fn conditions_that_cannot_hold() {
     }
     assert_eq!(planned(net(8), &[dim("n", 1, 9)]).plan.guards.len(), 1);
 }
+
+/// An input that an operator does not know is told; of two values of a constant none is chosen.
+#[test]
+fn what_a_node_does_not_use() {
+    let nodes = |relu: Node| graph(vec![floats("x", "2"), floats("z", "2")], vec![], vec![relu], &["y"]);
+    let warned = planned(nodes(node("Relu", &["x", "z"], &["y"], &[])), &[]).warnings;
+    assert!(warned.iter().any(|w| w.contains("Relu") && w.contains("input 1 `z`")), "{warned:?}");
+    assert_eq!(planned(nodes(node("Add", &["x", "z"], &["y"], &[])), &[]).warnings, Vec::<String>::new());
+    let two = node("Constant", &[], &["y"], &[("value_int", int(1)), ("value_ints", ints(&[1, 2]))]);
+    let error = try_planned(nodes(two), &[]).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(error.contains("`value_int` and a `value_ints`"), "{error}");
+}
