@@ -16,7 +16,7 @@ fn which(error: Error) -> (String, String) {
 }
 
 /// Allocates and gives back, so that addresses are reused where they can be.
-fn disturb(device: &SimDevice, i: usize) {
+pub fn disturb(device: &SimDevice, i: usize) {
     for bytes in [64, 4096, 2048 + i % 7 * 256] {
         let taken = device.alloc(bytes, &Label::new(MemoryClass::Act, "other")).unwrap();
         device.fill(taken.span(), i as u8).unwrap();
