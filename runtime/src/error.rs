@@ -409,4 +409,26 @@ mod tests {
             "dim `width` is 7, but was planned for 32..=960 in steps of 32: give another size, or plan again with a wider range"
         );
     }
+
+    #[test]
+    fn failures_of_devices_say_what_and_why() {
+        let (step, value, bytes) = (Some(3), Name::from("h"), 2048);
+        let problem = DeviceProblem::OutOfMemory { bytes: 2048, used: 3072, capacity: 4096 };
+        let error = Error::new(ErrorKind::DeviceCall { call: DeviceCall::Alloc, step, value, bytes, problem });
+        assert_eq!(
+            error.to_string(),
+            "step 3: alloc of `h` (2048 bytes): out of device memory: 2048 bytes asked for, 3072 of 4096 are in use"
+        );
+        let error =
+            Error::new(ErrorKind::CaptureViolation { call: DeviceCall::Sync, step: None, value: Name::from("") });
+        assert_eq!(
+            error.to_string(),
+            "capture violation: sync while a device graph is captured: make it a seam, or do it before"
+        );
+        let error = Error::recapture("x", "its dims were [2] and are [3]");
+        assert_eq!(
+            error.to_string(),
+            "`x` is not what was captured: its dims were [2] and are [3]: capture again; nothing was launched"
+        );
+    }
 }

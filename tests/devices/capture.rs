@@ -111,7 +111,8 @@ fn changes_are_refused_by_name() {
     assert_eq!(which(exec.replay(&mut captured, &views(&inputs(5))).unwrap_err()).0, "x");
 }
 
-/// Without the check, a replay of a moved binding reads what lies where the input was.
+/// Rows D3 and D6. Without the check a replay does what was recorded, whatever is asked of it now: with an input that has grown
+/// it fails at the second step already.
 #[test]
 fn the_fingerprint_is_needed() {
     let case = Case::new("moved", &two_products(), &[], &[]);

@@ -47,7 +47,7 @@ fn comparisons_are_not_vacuous() {
     let (x, y) = (Data::ramp(&[8, 16], 1), Data::ramp(&[8, 16], 2));
     let device = device();
     let mut exec = case.eager(&device);
-    exec.run(&views(&[x.clone()])).unwrap();
+    exec.run(&[x.view()]).unwrap();
     let wanted = case.reference(&[vec![x], vec![y]]);
     assert_eq!(eager_outputs(&exec), wanted[0]);
     assert_ne!(eager_outputs(&exec), wanted[1]);

@@ -3,6 +3,7 @@
 use crate::capture::span;
 use crate::kit::*;
 use runtime::device::{Device, Failure, Label, MemoryClass, Stage, record};
+use runtime::executor::{EagerExec, StaticExec};
 use runtime::sim::{Addresses, FaultAt, QueueMode, SimDevice, SimOptions};
 use runtime::{DeviceCall, DeviceProblem, ErrorKind};
 use std::sync::mpsc;
@@ -12,12 +13,15 @@ fn stage(device: &SimDevice, bytes: usize) -> Stage<SimDevice> {
     device.stage(bytes, &Label::new(MemoryClass::Stage, "by hand")).unwrap()
 }
 
+/// A call of a device.
+type Call<'c> = &'c dyn Fn() -> Result<(), Failure>;
+
 /// Row D1. What may not happen while a capture records is an error at once, and makes the capture invalid.
 #[test]
 fn forbidden_calls_are_violations() {
     let device = device();
     let (_memory, all) = span(&device, 64);
-    let forbidden: [(DeviceCall, &dyn Fn() -> Result<(), Failure>); 6] = [
+    let forbidden: [(DeviceCall, Call<'_>); 6] = [
         (DeviceCall::Alloc, &|| device.alloc(1, &Label::new(MemoryClass::Act, "late")).map(drop)),
         (DeviceCall::Stage, &|| device.stage(1, &Label::new(MemoryClass::Stage, "late")).map(drop)),
         (DeviceCall::Sync, &|| device.sync()),
@@ -177,6 +181,7 @@ fn captures_are_not_disturbed_by_others() {
     let device = device();
     let (_memory, all) = span(&device, 64);
     let (told, tells) = mpsc::channel();
+    let mut other_thread = None;
     let graph = record::<_, Failure>(&device, || {
         device.fill(all, 1)?;
         let other = device.clone();
@@ -187,9 +192,11 @@ fn captures_are_not_disturbed_by_others() {
         });
         tells.recv().unwrap();
         assert!(!waits.is_finished(), "it waits for the capture to end");
-        Ok((device.fill(all, 2)?, waits).0)
+        other_thread = Some(waits);
+        device.fill(all, 2)
     });
     assert_eq!(graph.unwrap().len(), 2);
+    other_thread.unwrap().join().unwrap().unwrap();
 
     let passes_by = record::<_, Failure>(&device, || {
         let other = device.clone();
@@ -227,4 +234,33 @@ fn executors_wait_for_captures() {
     });
     assert_eq!(device.violations(), Vec::<String>::new());
     assert_eq!(device.living(), Vec::new());
+}
+
+/// Prepares an executor and drops it.
+type Prepare<'c> = &'c dyn Fn(&SimDevice) -> Result<(), runtime::Error>;
+
+/// Row A11. An executor that cannot be prepared leaves nothing behind, whatever it was that failed.
+#[test]
+fn preparing_may_fail_anywhere() {
+    let case = Case::new("prepare", &running_sum(), &[], &[("sum", "next")]);
+    let prepare: [Prepare<'_>; 2] =
+        [&|device| EagerExec::prepare(device.clone(), case.plan.clone(), &case.weights).map(drop), &|device| {
+            StaticExec::prepare(device.clone(), case.plan.clone(), &case.weights).map(drop)
+        }];
+    for prepare in prepare {
+        for at in [FaultAt::Alloc, FaultAt::Copy] {
+            let device = device();
+            prepare(&device).unwrap();
+            let count = device.count(at);
+            assert!(count > 0, "{at:?}");
+            for n in 0..count {
+                device.fail(Some((at, n)));
+                let error = prepare(&device).unwrap_err();
+                assert!(matches!(error.kind(), ErrorKind::DeviceCall { .. }), "{error}");
+                assert_eq!((device.living(), device.counted().live(MemoryClass::Stage)), (Vec::new(), 0), "{at:?} {n}");
+            }
+        }
+    }
+    let wrong = EagerExec::prepare(device(), case.plan.clone(), &[1]).err().unwrap();
+    assert!(matches!(wrong.kind(), ErrorKind::Weights { .. }), "{wrong}");
 }

@@ -52,22 +52,22 @@ enum Exec {
 /// The kinds of [`Exec`], as messages name them.
 const KINDS: [&str; 3] = ["EagerExec", "StaticExec", "StaticExec captured"];
 
-/// Runs a plan with the inputs of each run, in order, on the naive interpreter, and then on every executor, with every way of
-/// handing out addresses and of queueing. Runs that fail must fail everywhere, at the same step and for the same reason.
+/// Runs a plan with the inputs of each run, in order, on the interpreter in each of its modes, and then on every executor of
+/// devices, with every way of handing out addresses and of queueing. Runs that fail must fail everywhere, at the same step and for the same reason.
 ///
 /// # Errors
 /// The first run that differs from the naive interpreter's, violation that a device has seen, or memory that is left over.
 pub fn differential(plan: &Plan, weights: &[u8], runs: &[Vec<InputTensor<'_>>]) -> Result<Differential, Difference> {
     let mut summary = Differential::default();
-    let naive = |what: String| Difference { executor: "naive interpreter".to_owned(), run: 0, what };
-    let mut interpreter =
-        Interpreter::with_mode(plan.clone(), weights.to_vec(), Mode::Naive).map_err(|e| naive(e.to_string()))?;
-    let mut wanted: Vec<Left> = Vec::with_capacity(runs.len());
-    for inputs in runs {
-        let ran = interpreter.run(inputs);
-        wanted.push(ran.and_then(|()| left(plan, |i| interpreter.output(i), |i| interpreter.state(i))));
-    }
+    let wanted = interpreted(plan, weights, runs, Mode::Naive)?;
     summary.failed = wanted.iter().filter(|w| w.is_err()).count();
+    for mode in [Mode::Static, Mode::Eager] {
+        let got = interpreted(plan, weights, runs, mode)?;
+        for (run, (wanted, got)) in wanted.iter().zip(&got).enumerate() {
+            let executor = format!("{mode:?} interpreter");
+            same(wanted, got).map_err(|what| Difference { executor, run, what })?;
+        }
+    }
     let plan = Arc::new(plan.clone());
     for addresses in [Addresses::NeverReuse, Addresses::AdversarialReuse, Addresses::Shift(1)] {
         for queue in [QueueMode::Immediate, QueueMode::Lazy] {
@@ -81,6 +81,22 @@ pub fn differential(plan: &Plan, weights: &[u8], runs: &[Vec<InputTensor<'_>>]) 
         }
     }
     Ok(summary)
+}
+
+/// What the interpreter leaves after each run.
+fn interpreted(
+    plan: &Plan,
+    weights: &[u8],
+    runs: &[Vec<InputTensor<'_>>],
+    mode: Mode,
+) -> Result<Vec<Left>, Difference> {
+    let refused = |e: Error| Difference { executor: format!("{mode:?} interpreter"), run: 0, what: e.to_string() };
+    let mut exec = Interpreter::with_mode(plan.clone(), weights.to_vec(), mode).map_err(refused)?;
+    let run = |inputs: &Vec<InputTensor<'_>>| {
+        exec.run(inputs)?;
+        left(plan, |i| exec.output(i), |i| exec.state(i))
+    };
+    Ok(runs.iter().map(run).collect())
 }
 
 /// One executor in one mode.
