@@ -142,7 +142,7 @@ const NAMED: usize = 8;
 fn over_budget(plan: &Plan, budget: u64) -> Error {
     let sizes = largest_sizes(plan);
     let Peak { step, buffers, .. } = peak(plan, &sizes);
-    let named = buffers.iter().take(NAMED).filter_map(|i| plan.buffers.get(*i).zip(sizes.get(*i)));
+    let named = buffers.iter().take(NAMED).filter_map(|(i, bytes)| Some((plan.buffers.get(*i)?, bytes)));
     let mut top: Vec<String> = named.map(|(b, bytes)| format!("{} {bytes} bytes", b.name)).collect();
     if buffers.len() > NAMED {
         top.push(format!("{} more", buffers.len() - NAMED));

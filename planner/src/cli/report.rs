@@ -126,11 +126,11 @@ impl Facts {
             .buffers
             .iter()
             .take(TOP)
-            .filter_map(|i| {
+            .filter_map(|(i, bytes)| {
                 let buffer = plan.buffers.get(*i)?;
                 let pinned: Vec<&str> = buffer.pinned_by.iter().map(|v| value_name(*v)).collect();
                 Some(json!({
-                    "name": buffer.name, "class": words::class(buffer.class), "bytes": self.sizes.get(*i),
+                    "name": buffer.name, "class": words::class(buffer.class), "bytes": bytes,
                     "offset": buffer.offset, "formula": words::expr(plan, buffer.bytes), "pinned_by": pinned,
                 }))
             })
@@ -237,8 +237,8 @@ impl Facts {
             writeln!(io.out, "The arena is the smallest for this order of steps.")?;
         }
         writeln!(io.out, "\nmost is live at {}: {} bytes", self.peak.step.join(" > "), words::bytes(self.peak.bytes))?;
-        for i in self.peak.buffers.iter().take(TOP) {
-            if let (Some(buffer), Some(size)) = (plan.buffers.get(*i), self.sizes.get(*i)) {
+        for (i, size) in self.peak.buffers.iter().take(TOP) {
+            if let Some(buffer) = plan.buffers.get(*i) {
                 // The names of others tell it already.
                 let class = if buffer.class == Class::Work { "" } else { words::class(buffer.class) };
                 let class = if class.is_empty() { String::new() } else { format!(" ({class})") };

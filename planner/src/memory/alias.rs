@@ -6,8 +6,11 @@
 use super::{
     exprs::{Exprs, constant},
     lives::{Life, lives},
+    pack::Window,
     poly::Poly,
+    schedule::size,
     tree::{Timeline, Tree},
+    windows::{self, Part},
 };
 use plan::{Action, BufferId, Class, ExprId, Plan, Primitive, Refusal, Step, Value, ValueId, prim::MapOp};
 use std::collections::BTreeMap;
@@ -46,6 +49,10 @@ pub struct Alias<'a> {
     pub uses: Vec<Vec<Use>>,
     /// Steps that others take the place of.
     pub replaced: BTreeMap<(u32, u32), Vec<Step>>,
+    /// The parts of buffers that do not need all of their bytes for all of their lives.
+    pub parts: Vec<Option<Vec<Part>>>,
+    /// What these come to.
+    windows: Vec<Option<Vec<Window>>>,
     timeline: Timeline,
 }
 
@@ -83,7 +90,9 @@ impl<'a> Alias<'a> {
                 });
             }
         }
-        Alias { plan, tree, exprs, lives, members, uses, replaced: BTreeMap::new(), timeline }
+        let parts = windows::parts(plan, tree);
+        let windows = windows::of_plan(plan, tree, &timeline, &lives);
+        Alias { plan, tree, exprs, lives, members, uses, replaced: BTreeMap::new(), parts, windows, timeline }
     }
 
     /// A tensor.
@@ -291,6 +300,12 @@ impl<'a> Alias<'a> {
             (Some(x), Some(y)) => Some(x.join(y, self.tree)),
             (x, y) => x.or(y),
         };
+        if self.parts[from.index()].is_some() || self.parts[into.index()].is_some() {
+            let mut parts = self.parts_of(into);
+            parts.extend(self.parts_of(from));
+            self.set_parts(into, life, parts);
+        }
+        self.drop_parts(from);
         self.lives[into.index()] = life;
         self.lives[from.index()] = None;
         for v in std::mem::take(&mut self.members[from.index()]) {
@@ -314,8 +329,54 @@ impl<'a> Alias<'a> {
     }
 
     /// The most bytes live at once.
-    pub fn peak(&self, lives: &[Option<Life>]) -> u64 {
-        super::schedule::peak(self.plan, lives, &self.timeline).unwrap_or(u64::MAX)
+    pub fn peak(&self) -> u64 {
+        super::schedule::peak(self.plan, &self.lives, &self.timeline, &self.windows).unwrap_or(u64::MAX)
+    }
+
+    /// The same if a buffer had another life and these parts, and some others were no more.
+    pub fn peak_with(&self, buffer: BufferId, life: Option<Life>, parts: &[Part], gone: &[BufferId]) -> u64 {
+        let (mut lives, mut windows) = (self.lives.clone(), self.windows.clone());
+        for b in gone {
+            (lives[b.index()], windows[b.index()]) = (None, None);
+        }
+        (lives[buffer.index()], windows[buffer.index()]) = (life, self.windows_for(buffer, life, parts));
+        super::schedule::peak(self.plan, &lives, &self.timeline, &windows).unwrap_or(u64::MAX)
+    }
+
+    /// The parts of a buffer; one for all of it where it has no others.
+    pub fn parts_of(&self, b: BufferId) -> Vec<Part> {
+        match (self.parts.get(b.index()), self.life(b), self.plan.buffers.get(b.index())) {
+            (Some(Some(parts)), _, _) => parts.clone(),
+            (_, Some(life), Some(buffer)) => vec![Part { life, low: 0, high: buffer.max_bytes }],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Gives a buffer parts that fit its life.
+    pub fn set_parts(&mut self, b: BufferId, life: Option<Life>, mut parts: Vec<Part>) {
+        // Parts in one place are one.
+        parts.sort_by_key(|p| (p.low, p.high, p.life.block, p.life.first));
+        let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
+        for part in parts {
+            match merged.last_mut() {
+                Some(last) if (last.low, last.high) == (part.low, part.high) => {
+                    last.life = last.life.join(part.life, self.tree);
+                }
+                _ => merged.push(part),
+            }
+        }
+        self.windows[b.index()] = self.windows_for(b, life, &merged);
+        self.parts[b.index()] = Some(merged);
+    }
+
+    /// Takes its parts from a buffer.
+    pub fn drop_parts(&mut self, b: BufferId) {
+        (self.parts[b.index()], self.windows[b.index()]) = (None, None);
+    }
+
+    fn windows_for(&self, b: BufferId, life: Option<Life>, parts: &[Part]) -> Option<Vec<Window>> {
+        let size = size(self.plan, b.index()).ok().filter(|_| self.class(b) == Some(Class::Act))?;
+        windows::windows(self.plan, self.tree, &self.timeline, size, life?, parts)
     }
 
     /// Puts replaced steps in place and drops buffers that hold nothing any more.

@@ -4,6 +4,7 @@ use super::{
     alias::{Alias, Refused},
     exprs::constant,
     poly::Poly,
+    windows::{Part, fixed_range},
 };
 use plan::{Action, Axes, BufferId, Capture, Class, ExprId, Place, Primitive, Step, Value, ValueId};
 use std::collections::BTreeMap;
@@ -45,7 +46,7 @@ pub fn place(alias: &mut Alias<'_>, at: (u32, u32), axis: usize, reads: &[Option
     }
     // The earliest-born operand stretches the result's life most.
     let born = |alias: &Alias<'_>, u: &Unit| alias.life(alias.buffer(slots[u[0]].operand)).map_or(0, |l| l.first);
-    let before = alias.peak(&alias.lives);
+    let before = alias.peak();
     while !taken.is_empty() && raises(alias, &slots, &taken, w, before) {
         let Some(first) = (0..taken.len()).min_by_key(|i| (born(alias, &taken[*i]), *i)) else { break };
         let unit = taken.remove(first);
@@ -221,20 +222,42 @@ fn strided(alias: &Alias<'_>, operand: ValueId, buffer: BufferId) -> Result<(), 
 
 /// Whether placing these operands raises the peak.
 fn raises(alias: &Alias<'_>, slots: &[Slot], taken: &[Unit], w: ValueId, before: u64) -> bool {
-    let mut lives = alias.lives.clone();
-    let whole = alias.buffer(w).index();
+    let whole = alias.buffer(w);
+    let (mut life, mut parts, mut gone) = (alias.life(whole), alias.parts_of(whole), Vec::new());
     for unit in taken {
-        let from = alias.buffer(slots[unit[0]].operand).index();
-        if let (Some(a), Some(b)) = (lives[from].take(), lives[whole]) {
-            lives[whole] = Some(a.join(b, alias.tree));
+        let Some(slot) = slots.get(unit[0]) else { continue };
+        let from = alias.buffer(slot.operand);
+        if let (Some(a), Some(b)) = (alias.life(from), life) {
+            life = Some(a.join(b, alias.tree));
         }
+        parts.extend(moved(alias, slot, whole));
+        gone.push(from);
     }
-    alias.peak(&lives) > before
+    alias.peak_with(whole, life, &parts, &gone) > before
+}
+
+/// The parts of an operand where they lie in the result: all of the result where the place depends on extents, or is in pieces.
+fn moved(alias: &Alias<'_>, slot: &Slot, whole: BufferId) -> Vec<Part> {
+    let from = alias.buffer(slot.operand);
+    let mut parts = alias.parts_of(from);
+    let bits = alias.value(slot.operand).map_or(8, |v| v.dtype.bits() as u64);
+    let fixed = |v: &ValueId| alias.value(*v).is_some_and(|v| fixed_range(alias.plan, v).is_some());
+    let fixed = slot.strides.is_none() && alias.members[from.index()].iter().all(fixed);
+    let offset = constant(alias.plan, slot.offset).filter(|_| fixed);
+    let offset = offset.and_then(|o| u64::try_from(o).ok()?.checked_mul(bits)).map(|bits| bits / 8);
+    let size = alias.plan.buffers.get(whole.index()).map_or(0, |b| b.max_bytes);
+    for part in &mut parts {
+        let place = offset.and_then(|o| Some((part.low.checked_add(o)?, part.high.checked_add(o)?)));
+        (part.low, part.high) = place.filter(|(_, high)| *high <= size).unwrap_or((0, size));
+    }
+    parts
 }
 
 /// Moves an operand, and all that shares its memory, into the result.
 fn put(alias: &mut Alias<'_>, slot: &Slot, w: ValueId) {
     let (from, to) = (alias.buffer(slot.operand), alias.buffer(w));
+    let mut parts = alias.parts_of(to);
+    parts.extend(moved(alias, slot, to));
     for v in alias.members[from.index()].clone() {
         let Some(mut offset) = alias.value(v).map(|v| v.place.offset) else { continue };
         offset = alias.exprs.add(alias.plan, offset, slot.offset);
@@ -248,6 +271,9 @@ fn put(alias: &mut Alias<'_>, slot: &Slot, w: ValueId) {
     if let (Some(a), Some(b)) = (life, alias.lives[to.index()]) {
         alias.lives[to.index()] = Some(a.join(b, alias.tree));
     }
+    // Nothing lies in the other any more.
+    alias.drop_parts(from);
+    alias.set_parts(to, alias.life(to), parts);
     for v in std::mem::take(&mut alias.members[from.index()]) {
         alias.plan.values[v.index()].place.buffer = to;
         alias.members[to.index()].push(v);

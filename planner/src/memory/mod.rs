@@ -5,7 +5,7 @@
 //! 1. `tree`: how the blocks nest; `lives`: from where to where a buffer is used;
 //! 2. `order`: the order of the steps;
 //! 3. `alias`: which buffers become one (in place, copies that need not be, operands of a concatenation, states);
-//! 4. `pack`: an offset for each buffer that is left;
+//! 4. `windows`: which bytes of a buffer are needed when, and `pack`: an offset for each buffer that is left;
 //! 5. `schedule`: the eager executor's takes and gives, and the certificate.
 //!
 //! `usage` reads a finished plan: what is live when.
@@ -27,8 +27,10 @@ mod tree;
 #[cfg(feature = "cli")]
 pub mod usage;
 mod views;
+mod windows;
 
 use plan::Plan;
+pub(crate) use windows::Needs;
 
 /// What the planner may do with memory.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,9 @@
 use super::{
     Error, Options,
     lives::{Life, lives, touches},
-    pack::{Item, pack},
+    pack::{Item, Window, pack_windows},
     tree::{Timeline, Tree, bodies},
+    windows,
 };
 use plan::{BlockId, Class, Eager, Plan, ValueId};
 
@@ -35,7 +36,8 @@ pub fn finish(plan: &mut Plan, tree: &Tree, options: &Options) -> Result<(), Err
     let timeline = Timeline::new(plan, tree);
     let persist = plan.buffers.iter().enumerate().filter(|(_, b)| b.class == Class::Persist);
     plan.certificate.persist_bytes = sum(persist.map(|(i, _)| size(plan, i)))?;
-    place(plan, &lives, &timeline, options)?;
+    let windows = windows::of_plan(plan, tree, &timeline, &lives);
+    place(plan, &lives, &timeline, &windows, options)?;
     eager(plan, &lives);
     super::known::settle(plan, tree);
     plan.certificate.eager_peak_bytes = eager_peak(plan, tree)?;
@@ -61,12 +63,20 @@ fn items(plan: &Plan, lives: &[Option<Life>], timeline: &Timeline) -> Result<(Ve
 }
 
 /// The most bytes live at once.
-pub fn peak(plan: &Plan, lives: &[Option<Life>], timeline: &Timeline) -> Result<u64, Error> {
-    let (_, items) = items(plan, lives, timeline)?;
+pub fn peak(
+    plan: &Plan,
+    lives: &[Option<Life>],
+    timeline: &Timeline,
+    windows: &[Option<Vec<Window>>],
+) -> Result<u64, Error> {
+    let (owners, items) = items(plan, lives, timeline)?;
     let mut delta = vec![0i128; timeline.end as usize + 1];
-    for item in items {
-        delta[item.start as usize] += i128::from(item.size);
-        delta[item.end as usize] -= i128::from(item.size);
+    for (owner, item) in owners.iter().zip(&items) {
+        let whole = [Window::whole(item)];
+        for w in windows.get(*owner).and_then(|w| w.as_deref()).unwrap_or(&whole) {
+            delta[w.start as usize] += i128::from(w.high - w.low);
+            delta[w.end as usize] -= i128::from(w.high - w.low);
+        }
     }
     let live = delta.iter().scan(0i128, |live, d| {
         *live += d;
@@ -75,9 +85,16 @@ pub fn peak(plan: &Plan, lives: &[Option<Life>], timeline: &Timeline) -> Result<
     u64::try_from(live.max().unwrap_or(0)).map_err(|_| Error::TooLarge)
 }
 
-fn place(plan: &mut Plan, lives: &[Option<Life>], timeline: &Timeline, options: &Options) -> Result<(), Error> {
+fn place(
+    plan: &mut Plan,
+    lives: &[Option<Life>],
+    timeline: &Timeline,
+    windows: &[Option<Vec<Window>>],
+    options: &Options,
+) -> Result<(), Error> {
     let (owners, items) = items(plan, lives, timeline)?;
-    let packing = pack(&items, options.pack_budget);
+    let windows: Vec<Option<Vec<Window>>> = owners.iter().map(|i| windows.get(*i).cloned().flatten()).collect();
+    let packing = pack_windows(&items, &windows, None, options.pack_budget);
     for (owner, offset) in owners.iter().zip(&packing.offsets) {
         if let Some(buffer) = plan.buffers.get_mut(*owner) {
             buffer.offset = *offset;

@@ -1,8 +1,9 @@
 //! What is live when, over a whole run: for reports and pictures.
 
 use super::{
-    Error,
+    Error, Needs,
     lives::lives,
+    pack::Window,
     schedule::in_arena,
     tree::{Timeline, Tree},
 };
@@ -23,6 +24,7 @@ pub struct Usage {
     pub arena: Vec<Option<Ticks>>,
     /// The ticks in which the eager executor holds each buffer.
     pub eager: Vec<Option<Ticks>>,
+    needs: Needs,
 }
 
 impl Usage {
@@ -65,7 +67,30 @@ impl Usage {
             arena.push(whole.or(placed));
             eager.push(whole.or(held));
         }
-        Ok(Usage { ticks, steps, arena, eager })
+        Ok(Usage { ticks, steps, arena, eager, needs: Needs::new(plan)? })
+    }
+
+    /// When which bytes of a buffer are needed; none: all of them, as long as it lives.
+    pub fn windows(&self, buffer: usize) -> Option<&[Window]> {
+        self.needs.windows(buffer)
+    }
+
+    /// The bytes of the arena that are needed in each tick, for buffers of these sizes.
+    pub fn live(&self, sizes: &[u64]) -> Vec<u64> {
+        let mut live = self.curve(&self.arena, sizes);
+        for (i, (ticks, size)) in self.arena.iter().zip(sizes).enumerate() {
+            let (Some((start, end)), Some(windows)) = (*ticks, self.windows(i)) else { continue };
+            let mut needed = vec![0u64; end.saturating_sub(start)];
+            for w in windows {
+                let (from, to) = ((w.start as usize).saturating_sub(start), (w.end as usize).saturating_sub(start));
+                let bytes = (w.high - w.low).min(*size);
+                needed.iter_mut().take(to).skip(from).for_each(|n| *n = bytes);
+            }
+            for (at, needed) in live.iter_mut().skip(start).zip(needed) {
+                *at -= size - needed;
+            }
+        }
+        live
     }
 
     /// The bytes live in each tick, for buffers with these ticks and sizes.

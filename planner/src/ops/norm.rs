@@ -212,25 +212,26 @@ fn lrn(cx: &mut Cx<'_>, node: &Node) -> Lowered {
     let one = cx.b.int(1);
     let area = cx.b.exprs().product(spatial.iter().copied());
     let image = [*n, one, *c, area];
-    let squares = cx.b.binary(MapOp::Mul, x, x)?;
-    let squares = cx.b.reshape(squares, &image)?;
+    let flat = cx.b.reshape(x, &image)?;
     let (before, after) = (cx.b.int(((size - 1) / 2).into()), cx.b.int((size / 2).into()));
     let zero = cx.b.int(0);
+    // The root of the sum of squares: no tensor of squares has to lie beside it.
     let pool = Pool {
-        kind: PoolKind::Average,
+        kind: PoolKind::Lp { p: 2 },
         kernel: List::of([size, 1]),
         strides: List::of([1, 1]),
         dilations: List::of([1, 1]),
         before: List::of([before, zero]),
         after: List::of([after, zero]),
-        count_include_pad: true,
+        count_include_pad: false,
         column_major: false,
         data: DataLayout::ChannelsFirst,
     };
-    let mean = cx.b.emit1(pool, &[Some(squares)], dtype, &image)?;
-    let mean = cx.b.reshape(mean, &dims)?;
-    let (mut p, [x, mean]) = Program::new(&cx.b, [x, mean]);
-    let by = p.with(MapOp::Mul, mean, node.float_or("alpha", 1e-4)?.into())?;
+    let norm = cx.b.emit1(pool, &[Some(flat)], dtype, &image)?;
+    let norm = cx.b.reshape(norm, &dims)?;
+    let (mut p, [x, norm]) = Program::new(&cx.b, [x, norm]);
+    let squares = p.two(MapOp::Mul, norm, norm);
+    let by = p.with(MapOp::Mul, squares, f64::from(node.float_or("alpha", 1e-4)?) / f64::from(size))?;
     let by = p.with(MapOp::Add, by, node.float_or("bias", 1.0)?.into())?;
     let by = p.with(MapOp::Pow, by, node.float_or("beta", 0.75)?.into())?;
     p.two(MapOp::Div, x, by);

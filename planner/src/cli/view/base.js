@@ -70,7 +70,12 @@ const placed = plan.buffers
   .map((_, b) => b)
   .filter((b) => plan.buffers[b].ticks !== null)
   .sort((a, b) => plan.buffers[b].bytes - plan.buffers[a].bytes || a - b);
-const liveAt = (tick) => placed.filter((b) => plan.buffers[b].ticks[0] <= tick && tick < plan.buffers[b].ticks[1]);
+/** The blocks of a buffer: from which tick to which it needs which of its bytes. */
+const blocksOf = (b) => plan.buffers[b].windows || [[...plan.buffers[b].ticks, 0, plan.buffers[b].bytes]];
+const neededAt = (b, tick) => blocksOf(b).reduce((n, [from, to, low, high]) => (from <= tick && tick < to ? high - low : n), 0);
+const holdsAt = (b, tick) => blocksOf(b).some(([from, to]) => from <= tick && tick < to);
+/** What is live, by what it needs, the most first. */
+const liveAt = (tick) => placed.filter((b) => holdsAt(b, tick)).sort((a, b) => neededAt(b, tick) - neededAt(a, tick) || a - b);
 
 /** The innermost step of a tick; none at the end of the run. */
 const stepAt = (tick) => (tick < END ? plan.ticks[tick] : null);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub fn data(plan: &Plan) -> Result<Value, Error> {
     let usage = Usage::new(plan)?;
     let most = largest_sizes(plan);
-    let live = usage.curve(&usage.arena, &most);
+    let live = usage.live(&most);
     let eager = usage.curve(&usage.eager, &most);
     let least = usage.curve(&usage.eager, &sizes(plan, |s| plan.symbols.get(s.index()).map(|s| s.lo)));
     let peak = (0..).zip(&live).fold((0, 0), |best: (usize, u64), (i, n)| if *n > best.1 { (i, *n) } else { best });
@@ -148,14 +148,16 @@ fn buffers(plan: &Plan, usage: &Usage, most: &[u64]) -> Vec<Value> {
         }
     }
     let all = plan.buffers.iter().zip(most).zip(&usage.arena).zip(&held);
-    let described = all.map(|(((b, size), ticks), held)| {
+    let described = all.enumerate().map(|(i, (((b, size), ticks), held))| {
+        let windows =
+            usage.windows(i).map(|list| list.iter().map(|w| [w.start, w.end, w.low, w.high]).collect::<Vec<_>>());
         let kind = if *held && b.class == Class::Act { "output" } else { words::class(b.class) };
         let formula = words::expr(plan, b.bytes);
         let fixed = formula.parse::<u64>().is_ok();
         json!({
             "name": b.name, "kind": kind, "bytes": size, "needs": b.max_bytes,
             "formula": if fixed { None } else { Some(formula) },
-            "offset": b.offset, "ticks": ticks, "pinned": b.pinned_by,
+            "offset": b.offset, "ticks": ticks, "windows": windows, "pinned": b.pinned_by,
         })
     });
     described.collect()

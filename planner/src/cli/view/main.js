@@ -6,7 +6,7 @@ function fillSummary() {
   const top = liveAt(plan.peak);
   byId("name").textContent = plan.name;
   byId("about").textContent = [`memory plan: ${plural(plan.steps.length, "step", "steps")}, ${plural(placed.length, "buffer", "buffers")} in the arena`, plan.producer ? `model by ${plan.producer}` : ""].filter(Boolean).join("; ");
-  const lead = top.slice(0, 3).reduce((sum, b) => sum + plan.buffers[b].bytes, 0);
+  const lead = top.slice(0, 3).reduce((sum, b) => sum + neededAt(b, plan.peak), 0);
   byId("answer").append(
     el("p", { class: "main" }, "A run needs ", el("b", {}, size(t.arena)), " in one arena."),
     el("p", {}, "The most is live at ", el("b", {}, tickName(plan.peak)), step === null ? "" : ` (${plan.steps[step].kind} ${tail(plan.steps[step].name, 60)})`, `: ${both(plan.live[plan.peak])} in ${plural(top.length, "buffer", "buffers")}${top.length > 3 ? `, the three largest make ${percent(lead, plan.live[plan.peak])}` : ""}.`),

@@ -194,13 +194,17 @@ function drawBodies(g, ink) {
   }
 }
 
-/** The rectangle of a buffer, in pixels; at least one pixel either way. */
-function rectangle(b) {
-  const buffer = plan.buffers[b];
-  const x = xOf(buffer.ticks[0]);
-  const y = yOf(buffer.offset + buffer.bytes);
-  return { x, y, w: Math.max(1, xOf(buffer.ticks[1]) - x), h: Math.max(1, yOf(buffer.offset) - y) };
+/** The rectangles of a buffer, in pixels; at least one pixel either way. */
+function rectangles(b) {
+  const offset = plan.buffers[b].offset;
+  return blocksOf(b).map(([from, to, low, high]) => {
+    const x = xOf(from);
+    const y = yOf(offset + high);
+    return { x, y, w: Math.max(1, xOf(to) - x), h: Math.max(1, yOf(offset + low) - y) };
+  });
 }
+/** The largest of them, which has room for a name. */
+const rectangle = (b) => rectangles(b).reduce((most, r) => (r.w * r.h > most.w * most.h ? r : most));
 const inSight = (r) => r.x + r.w >= box.left && r.x <= box.left + box.plot && r.y + r.h >= box.top && r.y <= box.top + box.map;
 
 function drawBlocks(g, ink) {
@@ -213,12 +217,15 @@ function drawBlocks(g, ink) {
   g.textBaseline = "top";
   g.textAlign = "left";
   for (const b of placed) {
+    const all = rectangles(b);
     const r = rectangle(b);
-    if (!inSight(r) || plan.buffers[b].bytes === 0) continue;
-    const roomy = r.w > 3 && r.h > 3;
+    if (!all.some(inSight) || plan.buffers[b].bytes === 0) continue;
     g.fillStyle = paint(colourOf(b));
-    // A gap keeps neighbours of one colour apart.
-    g.fillRect(r.x, r.y, roomy ? r.w - 1 : r.w, roomy ? r.h - 1 : r.h);
+    all.forEach((part, i) => {
+      const roomy = part.w > 3 && part.h > 3;
+      // A gap keeps neighbours of one colour apart, but not the steps of one buffer.
+      g.fillRect(part.x, part.y, roomy && i === all.length - 1 ? part.w - 1 : part.w, roomy ? part.h - 1 : part.h);
+    });
     if (r.h <= 1) thin += 1;
     if (r.w > 46 && r.h > 15) label(g, b, r, paint("--block-ink"));
   }
@@ -269,13 +276,11 @@ function drawChosen(g, ink) {
   inside(g, box.top, box.map, () => {
     const outline = (b, width, colour) => {
       if (!plan.buffers[b] || plan.buffers[b].ticks === null) return;
-      const r = rectangle(b);
-      g.strokeStyle = ink("--edge");
-      g.lineWidth = width + 2;
-      g.strokeRect(r.x + width / 2, r.y + width / 2, Math.max(0.5, r.w - 1 - width), Math.max(0.5, r.h - 1 - width));
-      g.strokeStyle = ink(colour);
-      g.lineWidth = width;
-      g.strokeRect(r.x + width / 2, r.y + width / 2, Math.max(0.5, r.w - 1 - width), Math.max(0.5, r.h - 1 - width));
+      for (const [paint, line] of [["--edge", width + 2], [colour, width]]) {
+        g.strokeStyle = ink(paint);
+        g.lineWidth = line;
+        for (const r of rectangles(b)) g.strokeRect(r.x + width / 2, r.y + width / 2, Math.max(0.5, r.w - 1 - width), Math.max(0.5, r.h - 1 - width));
+      }
     };
     if (step !== null) {
       for (const v of plan.steps[step].reads) outline(plan.values[v].buffer, 1, "--ink");
@@ -349,10 +354,7 @@ function bring(tick, b) {
 /** The buffer under a point; near it where it is too small to hit. */
 function bufferAt(x, y) {
   if (!box || y < box.top - 2 || y > box.top + box.map + 2) return null;
-  const near = (b, slack) => {
-    const r = rectangle(b);
-    return x >= r.x - slack && x <= r.x + r.w + slack && y >= r.y - slack && y <= r.y + r.h + slack;
-  };
+  const near = (b, slack) => rectangles(b).some((r) => x >= r.x - slack && x <= r.x + r.w + slack && y >= r.y - slack && y <= r.y + r.h + slack);
   const hit = placed.filter((b) => near(b, 0));
   if (hit.length) return hit[hit.length - 1];
   return placed.find((b) => near(b, 3)) ?? null;

@@ -50,15 +50,16 @@ function bufferFacts(b, short) {
   );
 }
 
-function liveRow(b, top) {
+function liveRow(b, tick, top) {
   const buffer = plan.buffers[b];
+  const needed = neededAt(b, tick);
   const main = plan.values[mainValue(b)];
   const row = el(
     "button",
     { type: "button", class: "row", "data-buffer": b, tabindex: -1, click: () => choose({ buffer: b }), focus: () => choose({ buffer: b }) },
-    el("span", { class: "top" }, el("span", { class: "swatch", style: `background: var(${colourOf(b)})` }), el("span", { class: "name", title: buffer.name }, tail(nameOf(b), 32)), el("span", { class: "number" }, size(buffer.bytes))),
+    el("span", { class: "top" }, el("span", { class: "swatch", style: `background: var(${colourOf(b)})` }), el("span", { class: "name", title: buffer.name }, tail(nameOf(b), 32)), el("span", { class: "number" }, size(needed))),
     el("div", { class: "bottom" }, `${buffer.kind}${main ? `, ${main.tensor}` : ""}, ${lifetime(buffer)}`),
-    el("div", { class: "share", style: `background: var(${colourOf(b)}); width: ${(100 * buffer.bytes) / Math.max(top, 1)}%` }),
+    el("div", { class: "share", style: `background: var(${colourOf(b)}); width: ${(100 * needed) / Math.max(top, 1)}%` }),
   );
   return el("li", {}, row);
 }
@@ -76,7 +77,7 @@ function showLive() {
   );
   const list = byId("live");
   if (shownTick !== tick) {
-    list.replaceChildren(...live.map((b) => liveRow(b, live.length ? plan.buffers[live[0]].bytes : 1)));
+    list.replaceChildren(...live.map((b) => liveRow(b, tick, live.length ? neededAt(live[0], tick) : 1)));
     list.scrollTop = 0;
     shownTick = tick;
   }

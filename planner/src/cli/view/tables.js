@@ -27,9 +27,9 @@ function peakTable() {
   const rows = live.slice(0, most).map((b) => {
     const buffer = plan.buffers[b];
     const main = plan.values[mainValue(b)];
-    return [shows(b, plan.peak, buffer.name), buffer.kind, main ? main.tensor : "", whole(buffer.bytes), percent(buffer.bytes, plan.live[plan.peak]), lifetime(buffer), stepNames(writers[b], 1)];
+    return [shows(b, plan.peak, buffer.name), buffer.kind, main ? main.tensor : "", whole(neededAt(b, plan.peak)), percent(neededAt(b, plan.peak), plan.live[plan.peak]), lifetime(buffer), stepNames(writers[b], 1)];
   });
-  const rest = live.slice(most).reduce((sum, b) => sum + plan.buffers[b].bytes, 0);
+  const rest = live.slice(most).reduce((sum, b) => sum + neededAt(b, plan.peak), 0);
   if (live.length > most) rows.push([`${live.length - most} more`, "", "", whole(rest), percent(rest, plan.live[plan.peak]), "", ""]);
   const heads = [column("buffer"), column("holds", "keep"), column("tensor"), column("bytes", "number"), column("share", "number"), column("live"), column("written by")];
   return table("Live at the peak", `${tickName(plan.peak)}: ${both(plan.live[plan.peak])} in ${plural(live.length, "buffer", "buffers")}.`, heads, rows, true);

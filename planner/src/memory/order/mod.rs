@@ -7,7 +7,7 @@ mod flow;
 mod heuristics;
 mod search;
 
-use super::{Error, alias, lives::lives, schedule, tree::Timeline, tree::Tree};
+use super::{Error, alias, lives::lives, schedule, tree::Timeline, tree::Tree, windows};
 use flow::{Flow, flows};
 use plan::{Block, Plan};
 
@@ -75,5 +75,7 @@ fn judge(plan: &Plan, in_place: bool) -> Result<u64, Error> {
         alias::merge(&mut plan, &tree);
     }
     let tree = Tree::new(&plan)?;
-    schedule::peak(&plan, &lives(&plan, &tree), &Timeline::new(&plan, &tree))
+    let (lives, timeline) = (lives(&plan, &tree), Timeline::new(&plan, &tree));
+    let windows = windows::of_plan(&plan, &tree, &timeline, &lives);
+    schedule::peak(&plan, &lives, &timeline, &windows)
 }

@@ -1,6 +1,10 @@
 //! One item after the other, in several orders: the best of a fixed portfolio.
 
-use super::{placed::Placed, sections::Problem};
+use super::{
+    placed::Placed,
+    sections::Problem,
+    windows::{Forbidden, forbid},
+};
 use std::cmp::Reverse;
 
 /// By what items are taken, most wanted first.
@@ -103,23 +107,23 @@ fn facts(problem: &Problem<'_>) -> Vec<Facts> {
 /// Places items in a given order, each in the first or the tightest gap among those that are placed.
 fn place(problem: &Problem<'_>, sequence: &[u32], best_fit: bool) -> Vec<u64> {
     let mut offsets: Vec<Option<u64>> = problem.items.iter().map(|i| i.fixed).collect();
-    let mut taken: Vec<(u64, u64)> = Vec::new();
+    let mut taken: Vec<Forbidden> = Vec::new();
     // Where neighbours are not listed, what is placed is looked up by time.
     let mut placed = (!problem.is_listed()).then(|| Placed::new(problem.totals.len()));
     for &i in sequence {
         let item = &problem.items[i as usize];
         taken.clear();
-        let range = |j: u32| {
-            let offset = offsets[j as usize]?;
-            Some((offset, offset.saturating_add(problem.items[j as usize].size)))
+        let mut meet = |j: u32| {
+            if let Some(offset) = offsets[j as usize] {
+                forbid(problem, i, j, offset, &mut taken);
+            }
         };
         match &placed {
-            None => taken.extend(problem.neighbours(i).iter().filter_map(|j| range(*j))),
-            Some(placed) => placed.over(problem.spans[i as usize], &mut |j| taken.extend(range(j))),
+            None => problem.neighbours(i).iter().for_each(|j| meet(*j)),
+            Some(placed) => placed.over(problem.spans[i as usize], &mut meet),
         }
         taken.sort_unstable();
-        let offset = item.fixed.unwrap_or_else(|| gap(&taken, item.size, item.align, best_fit));
-        offsets[i as usize] = Some(offset);
+        offsets[i as usize] = Some(item.fixed.unwrap_or_else(|| gap(&taken, item.align, best_fit)));
         if let Some(placed) = &mut placed {
             placed.insert(problem.spans[i as usize], i);
         }
@@ -127,13 +131,13 @@ fn place(problem: &Problem<'_>, sequence: &[u32], best_fit: bool) -> Vec<u64> {
     offsets.into_iter().map(|o| o.unwrap_or(0)).collect()
 }
 
-/// The offset of a gap between taken ranges, which are ascending; above them all where none is large enough.
-fn gap(taken: &[(u64, u64)], size: u64, align: u64, best_fit: bool) -> u64 {
+/// The lowest offset that is not forbidden, or the one with the least room to the next forbidden one; above them all where
+/// there is no other. What is forbidden is ascending.
+fn gap(forbidden: &[Forbidden], align: u64, best_fit: bool) -> u64 {
     let (mut low, mut best): (u64, Option<(u64, u64)>) = (0, None);
-    for &(start, end) in taken {
+    for &(from, to) in forbidden {
         let offset = low.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX);
-        if offset.checked_add(size).is_some_and(|top| top <= start) {
-            let room = start - offset;
+        if let Some(room) = u64::try_from(from).ok().and_then(|from| from.checked_sub(offset)) {
             if !best_fit {
                 return offset;
             }
@@ -141,7 +145,7 @@ fn gap(taken: &[(u64, u64)], size: u64, align: u64, best_fit: bool) -> u64 {
                 best = Some((room, offset));
             }
         }
-        low = low.max(end);
+        low = low.max(to);
     }
     best.map_or_else(|| low.checked_next_multiple_of(align.max(1)).unwrap_or(low), |(_, offset)| offset)
 }

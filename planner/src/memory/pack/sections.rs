@@ -1,6 +1,6 @@
 //! Time reduced to what matters: the maximal sets of items that live together.
 
-use super::Item;
+use super::{Item, Window, windows};
 
 /// Pairs of items that live together beyond which they are not listed.
 const MAX_PAIRS: usize = 30_000_000;
@@ -9,6 +9,8 @@ const MAX_PAIRS: usize = 30_000_000;
 pub struct Problem<'a> {
     /// The items.
     pub items: &'a [Item],
+    /// The windows of those that have any.
+    pub windows: &'a [Option<Vec<Window>>],
     /// The half-open range of sections in which each item lives; empty for items without size or life.
     pub spans: Vec<(u32, u32)>,
     /// The sum of sizes in each section.
@@ -20,7 +22,7 @@ pub struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// Sweeps over the items' starts and ends.
-    pub fn new(items: &'a [Item]) -> Self {
+    pub fn new(items: &'a [Item], windows: &'a [Option<Vec<Window>>]) -> Self {
         let live = |i: &u32| items.get(*i as usize).is_some_and(|i| i.size > 0 && i.end > i.start);
         let mut by_start: Vec<u32> = (0..items.len() as u32).filter(live).collect();
         let mut by_end = by_start.clone();
@@ -55,13 +57,32 @@ impl<'a> Problem<'a> {
         });
         let totals = totals.collect();
         let (neighbours, starts) = neighbours(&by_start, &spans, items.len()).unwrap_or_default();
-        Problem { items, spans, totals, neighbours, starts }
+        Problem { items, windows, spans, totals, neighbours, starts }
     }
 
-    /// The most bytes that live together, and no less than any item's end if it is pinned.
+    /// The most bytes that live together, and no less than any item itself, or its end if it is pinned.
     pub fn bound(&self) -> u64 {
+        if !self.has_windows() {
+            return self.whole_bound();
+        }
+        let ends = self.items.iter().map(|i| i.fixed.unwrap_or(0).saturating_add(i.size));
+        windows::most_live(self.items, self.windows).max(ends.max().unwrap_or(0))
+    }
+
+    /// The same where windows count for nothing.
+    pub fn whole_bound(&self) -> u64 {
         let pinned = self.items.iter().filter_map(|i| i.fixed.map(|o| o.saturating_add(i.size))).max().unwrap_or(0);
         self.totals.iter().copied().max().unwrap_or(0).max(pinned)
+    }
+
+    /// Whether any item has windows.
+    pub fn has_windows(&self) -> bool {
+        self.windows.iter().any(Option::is_some)
+    }
+
+    /// The windows of an item, if it has any.
+    pub fn windows_of(&self, item: u32) -> Option<&[Window]> {
+        self.windows.get(item as usize).and_then(|w| w.as_deref())
     }
 
     /// Whether the items that live together are listed; not so for problems that are too large.

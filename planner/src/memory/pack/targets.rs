@@ -86,7 +86,8 @@ impl<'a, 'p> Best<'a, 'p> {
                 Outcome::Fits => part.iter().for_each(|i| offsets[*i as usize] = search.offset(*i)),
                 outcome => {
                     self.nodes += search.nodes;
-                    if outcome == Outcome::Impossible {
+                    // With windows there are placements that the search does not know.
+                    if outcome == Outcome::Impossible && !problem.has_windows() {
                         self.proven = self.proven.max(target.saturating_add(1));
                     }
                     return false;

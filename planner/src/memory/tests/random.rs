@@ -292,7 +292,9 @@ fn random_plans_are_accepted() {
         let (a, b) = (plain.certificate, merged.certificate);
         assert_eq!(a.naive_bytes, b.naive_bytes);
         assert!(a.lower_bound_bytes >= b.lower_bound_bytes, "seed {seed}: sharing raised the peak");
-        assert!(b.lower_bound_bytes == b.eager_peak_bytes && b.lower_bound_bytes <= merged.arena_bytes);
+        assert_eq!(a.lower_bound_bytes, a.eager_peak_bytes, "seed {seed}");
+        // The eager executor takes all of a buffer at once; in the arena one that is written in parts grows.
+        assert!(b.lower_bound_bytes <= b.eager_peak_bytes && b.lower_bound_bytes <= merged.arena_bytes, "seed {seed}");
     }
 }
 
