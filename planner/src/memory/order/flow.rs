@@ -52,6 +52,25 @@ pub struct Cost {
 }
 
 impl Flow {
+    /// Steps of which each makes one tensor of these bytes from those of others; what nobody reads is held.
+    #[cfg(test)]
+    pub fn of(reads: &[Vec<u32>], sizes: &[u64]) -> Flow {
+        let n = reads.len();
+        let mut flow = Flow { before: reads.to_vec(), after: vec![Vec::new(); n], ..Flow::default() };
+        flow.sizes = sizes.to_vec();
+        flow.touched = (0u32..).zip(reads).map(|(i, r)| r.iter().copied().chain([i]).collect()).collect();
+        flow.users = (0..n as u32).map(|i| vec![i]).collect();
+        for (i, reads) in (0u32..).zip(reads) {
+            for r in reads {
+                flow.after[*r as usize].push(i);
+                flow.users[*r as usize].push(i);
+            }
+        }
+        flow.held = flow.after.iter().map(Vec::is_empty).collect();
+        (flow.extra, flow.shares) = (vec![0; n], vec![Vec::new(); n]);
+        flow
+    }
+
     /// How many steps there are.
     pub fn len(&self) -> usize {
         self.before.len()

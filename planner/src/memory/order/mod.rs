@@ -6,6 +6,8 @@
 mod flow;
 mod heuristics;
 mod search;
+#[cfg(test)]
+mod tests;
 
 use super::{Error, alias, lives::lives, schedule, tree::Timeline, tree::Tree, windows};
 use flow::{Flow, flows};
@@ -36,10 +38,7 @@ pub fn improve(plan: &mut Plan, in_place: bool) -> Result<(), Error> {
     // The best of the heuristics for each block, and what the search makes of it.
     let mut best = Vec::with_capacity(flows.len());
     for (b, flow) in flows.iter().enumerate() {
-        let file = (flow.peak(&identity[b]), identity[b].clone());
-        let tried = each.iter().filter_map(|orders| orders.get(b)).map(|o| (flow.peak(o), o.clone()));
-        let found = tried.fold(file, |a, o| if o.0 < a.0 { o } else { a });
-        best.push(search::improve(flow, found.1, found.0));
+        best.push(lowest(flow, each.iter().filter_map(|orders| orders.get(b))).order);
     }
     propose(best);
     each.into_iter().for_each(&mut propose);
@@ -57,6 +56,21 @@ pub fn improve(plan: &mut Plan, in_place: bool) -> Result<(), Error> {
         plan.blocks = better.blocks;
     }
     Ok(())
+}
+
+/// The order of a block with the lowest peak that the proposals, or the search, come to; the file's where none is lower.
+fn lowest<'a>(flow: &Flow, proposals: impl Iterator<Item = &'a Order>) -> search::Found {
+    let file: Order = (0..flow.len() as u32).collect();
+    let tried = proposals.map(|o| (flow.peak(o), o.clone()));
+    let (peak, order) = tried.fold((flow.peak(&file), file), |a, o| if o.0 < a.0 { o } else { a });
+    search::improve(flow, order, peak)
+}
+
+/// Whether the search proves its order of every block to have the lowest peak.
+#[cfg(test)]
+pub fn is_proven(plan: &Plan) -> bool {
+    let each = flows(plan, &Tree::new(plan).unwrap());
+    each.iter().all(|flow| lowest(flow, HEURISTICS.iter().map(|h| h(flow)).collect::<Vec<_>>().iter()).proven)
 }
 
 fn apply(plan: &mut Plan, orders: &[Order]) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 mod fixtures;
+mod light;
 mod mutations;
 mod random;
 mod scale;
