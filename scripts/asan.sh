@@ -9,5 +9,5 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/asan"
 
-cargo test --target "$target" -p runtime --features interpret --lib "$@"
+cargo test --target "$target" -p runtime --features sim --lib "$@"
 cargo test --target "$target" -p kernels --lib "$@"
