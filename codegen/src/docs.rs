@@ -1,6 +1,6 @@
 //! The Rustdoc of a generated model.
 
-use crate::{Error, exprs::Exprs, layout::Lines, names::comment, operands::value};
+use crate::{Error, Mode, exprs::Exprs, layout::Lines, names::comment, operands::value};
 use plan::{Plan, SymbolKind, ValueId};
 use std::collections::BTreeMap;
 
@@ -36,12 +36,22 @@ pub(crate) struct Ports<'a> {
 pub(crate) fn model(
     plan: &Plan,
     exprs: &Exprs<'_>,
+    mode: Mode,
     ports: &Ports<'_>,
     kinds: &BTreeMap<&'static str, usize>,
     out: &mut Lines,
 ) -> Result<(), Error> {
     let mut doc = |text: &str| out.line(format!("/// {text}").trim_end());
     doc(&format!("The model `{}`.", plain(&plan.name)));
+    doc("");
+    match mode {
+        Mode::Static => doc("Runs on the static executor: one arena at fixed offsets, and a run allocates nothing."),
+        Mode::Eager => {
+            doc(
+                "Runs on the eager executor: memory is taken and given back step by step, as much as a run's extents need.",
+            );
+        }
+    }
     if !plan.producer.is_empty() {
         doc("");
         doc(&format!("Made by {}.", plain(&plan.producer)));
@@ -71,8 +81,12 @@ pub(crate) fn model(
     doc("| what | bytes |");
     doc("|---|---|");
     let certificate = &plan.certificate;
+    let most = match mode {
+        Mode::Static => ("arena", plan.arena_bytes),
+        Mode::Eager => ("most that is held at once", certificate.eager_peak_bytes),
+    };
     for (what, count) in [
-        ("arena", plan.arena_bytes),
+        most,
         ("of it states", certificate.persist_bytes),
         ("no placement is smaller than", certificate.lower_bound_bytes),
         ("without sharing", certificate.naive_bytes),

@@ -131,6 +131,11 @@ impl<'p> Exprs<'p> {
         }
     }
 
+    /// An expression as a `Size` of which a method can be called, in a function that has `sizes`.
+    pub(crate) fn operand(&self, e: ExprId) -> String {
+        self.within(e, "sizes", true)
+    }
+
     /// An expression as a `Size`, in a function that has `sizes`.
     pub(crate) fn size(&self, e: ExprId) -> String {
         self.text(e, "sizes")

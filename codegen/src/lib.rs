@@ -8,13 +8,18 @@
 #![warn(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod context;
 mod docs;
 mod exprs;
+mod head;
 mod layout;
 mod literal;
 mod model;
 mod names;
 mod operands;
+mod places;
+mod run;
+mod states;
 mod steps;
 mod weights;
 
@@ -36,6 +41,17 @@ pub enum WeightsIn {
     File,
 }
 
+/// Which executor the code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// One arena at fixed offsets, taken once: a run allocates nothing, and its addresses never change.
+    #[default]
+    Static,
+    /// Each buffer is taken before the step that first needs it, with the bytes of the run's extents, and given back after the
+    /// step that last does.
+    Eager,
+}
+
 /// How to generate.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Options {
@@ -43,6 +59,8 @@ pub struct Options {
     pub weights: WeightsIn,
     /// The weights file as `include_bytes!` names it, beside the generated file; none: `NAME.weights`.
     pub weights_file: Option<String>,
+    /// The executor.
+    pub mode: Mode,
 }
 
 /// Why a plan cannot become Rust.

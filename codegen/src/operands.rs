@@ -1,7 +1,14 @@
 //! Tensors as constants, or as functions of the run's extents.
 
-use crate::{Error, exprs::Exprs, layout::Lines, names::comment};
-use plan::{BufferId, Class, DType, ExprId, Plan, Value, ValueId};
+use crate::{
+    Error, Mode,
+    context::Context,
+    exprs::Exprs,
+    layout::Lines,
+    names::comment,
+    places::{Places, Spot},
+};
+use plan::{BufferId, DType, ExprId, Plan, Value, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The tensors and buffers that the generated code names. Tensors at the same place with the same type and dims are one
@@ -65,14 +72,14 @@ enum Helper {
 }
 
 impl Helper {
-    /// What lies in memory of a class, row-major or not; none for inputs, whose memory is the caller's.
-    fn of(class: Class, strided: bool) -> Option<Helper> {
-        Some(match (class, strided) {
-            (Class::Input, _) => return None,
-            (Class::Const, false) => Helper::Weights,
-            (Class::Const, true) => Helper::WeightsView,
-            (_, false) => Helper::Arena,
-            (_, true) => Helper::ArenaView,
+    /// What lies at such a spot, row-major or not; none where only the run knows how long the memory is.
+    fn of(spot: Spot, strided: bool) -> Option<Helper> {
+        Some(match (spot, strided) {
+            (Spot::Input(_) | Spot::Heap(_), _) => return None,
+            (Spot::Weights(_), false) => Helper::Weights,
+            (Spot::Weights(_), true) => Helper::WeightsView,
+            (Spot::Arena(_), false) => Helper::Arena,
+            (Spot::Arena(_), true) => Helper::ArenaView,
         })
     }
 
@@ -85,14 +92,18 @@ impl Helper {
         }
     }
 
-    fn emit(self, out: &mut Lines) {
+    fn emit(self, places: &Places, out: &mut Lines) {
         let (place, bytes) = match self {
-            Helper::Arena | Helper::ArenaView => ("arena", "ARENA_BYTES"),
+            Helper::Arena | Helper::ArenaView => ("arena", places.bound()),
             Helper::Weights | Helper::WeightsView => ("weights", "WEIGHT_BYTES"),
         };
         let strided = matches!(self, Helper::ArenaView | Helper::WeightsView);
         let what = if strided { "A view with strides" } else { "A tensor" };
-        out.line(&format!("/// {what} in the {place}: one that does not lie within it does not compile."));
+        let memory = match places.mode {
+            Mode::Eager if place == "arena" => "memory of the states",
+            _ => place,
+        };
+        out.line(&format!("/// {what} in the {memory}: one that does not lie within it does not compile."));
         let head = format!("const fn {}<const N: usize>", self.name());
         if strided {
             out.open(&format!("{head}("));
@@ -120,12 +131,13 @@ enum Definition {
     Function(String),
 }
 
-/// The space of a class, and the constant that bounds it.
-fn space(class: Class, index: u64) -> (String, &'static str) {
-    match class {
-        Class::Const => (String::from("Space::Weights"), "WEIGHT_BYTES"),
-        Class::Input => (format!("Space::Input({index})"), "usize::MAX"),
-        Class::Persist | Class::Act | Class::Work => (String::from("Space::Arena"), "ARENA_BYTES"),
+/// The space of a spot.
+fn space(spot: Spot) -> String {
+    match spot {
+        Spot::Weights(_) => String::from("Space::Weights"),
+        Spot::Input(index) => format!("Space::Input({index})"),
+        Spot::Arena(_) => String::from("Space::Arena"),
+        Spot::Heap(number) => format!("Space::Heap({number})"),
     }
 }
 
@@ -170,12 +182,12 @@ pub(crate) fn value_exprs(value: &Value) -> impl Iterator<Item = ExprId> + '_ {
 impl Operands {
     /// A tensor that the code names from now on: an expression of type `&Operand`, in a function that has `sizes` where the
     /// tensor depends on them, and that returns a `Fault`.
-    pub(crate) fn reference(&mut self, plan: &Plan, exprs: &Exprs<'_>, id: ValueId) -> Result<String, Error> {
+    pub(crate) fn reference(&mut self, c: Context<'_, '_>, id: ValueId) -> Result<String, Error> {
         if let Some(known) = self.references.get(&id) {
             return Ok(known.clone());
         }
-        let found = value(plan, id)?;
-        let text = match self.define(plan, exprs, found)? {
+        let found = value(c.plan, id)?;
+        let text = match self.define(c, found)? {
             Definition::Constant(text) => format!("&V{}", self.constants.add(text, &found.name)),
             Definition::Function(text) => format!("&v{}(sizes)?", self.functions.add(text, &found.name)),
         };
@@ -184,14 +196,8 @@ impl Operands {
     }
 
     /// The same, where the caller turns the fault into an error for `name`.
-    pub(crate) fn reference_for(
-        &mut self,
-        plan: &Plan,
-        exprs: &Exprs<'_>,
-        id: ValueId,
-        name: &str,
-    ) -> Result<String, Error> {
-        let text = self.reference(plan, exprs, id)?;
+    pub(crate) fn reference_for(&mut self, c: Context<'_, '_>, id: ValueId, name: &str) -> Result<String, Error> {
+        let text = self.reference(c, id)?;
         let name = crate::names::quoted(name);
         Ok(match text.strip_suffix('?') {
             Some(call) => format!("{call}.map_err(|fault| rt::Error::extent({name}, fault))?"),
@@ -200,8 +206,8 @@ impl Operands {
     }
 
     /// The constants and functions of all tensors named so far.
-    pub(crate) fn emit(&self, out: &mut Lines) {
-        self.helpers.iter().for_each(|h| h.emit(out));
+    pub(crate) fn emit(&self, places: &Places, out: &mut Lines) {
+        self.helpers.iter().for_each(|h| h.emit(places, out));
         for (i, room, names) in self.rooms.each() {
             out.commented(&format!("const B{i}: Room = {room};"), &names);
         }
@@ -215,49 +221,63 @@ impl Operands {
     }
 
     /// The number of a buffer's room.
-    fn room(&mut self, found: &plan::Buffer) -> usize {
-        let (space, bytes) = space(found.class, found.offset);
-        let room = match found.class {
-            Class::Input => format!("Room::input({})", found.offset),
-            _ => format!("Room::new({space}, {}, {}, {bytes})", found.offset, found.max_bytes),
+    fn room(&mut self, places: &Places, found: &plan::Buffer, spot: Spot) -> usize {
+        let bytes = found.max_bytes;
+        let room = match spot {
+            Spot::Input(index) => format!("Room::input({index})"),
+            Spot::Heap(number) => format!("Room::held({number}, {bytes})"),
+            Spot::Weights(offset) => format!("Room::new(Space::Weights, {offset}, {bytes}, WEIGHT_BYTES)"),
+            Spot::Arena(offset) => format!("Room::new(Space::Arena, {offset}, {bytes}, {})", places.bound()),
         };
         self.rooms.add(room, &found.name)
     }
 
     /// The constant or function of one tensor.
-    fn define(&mut self, plan: &Plan, exprs: &Exprs<'_>, found: &Value) -> Result<Definition, Error> {
-        let memory = buffer(plan, found.place.buffer)?;
-        let dtype = format!("DType::{:?}", found.dtype);
-        let (space, bound) = space(memory.class, memory.offset);
-        let start = if memory.class == Class::Input { 0 } else { memory.offset };
-        if let Some((dims, strides, first)) = static_parts(found, exprs) {
-            let bad = || Error::Plan(format!("tensor {} has a negative extent or place", found.name));
-            let first = usize::try_from(first).ok().and_then(|f| found.dtype.bytes_of(f)).ok_or_else(bad)? as u64;
-            let offset = start.checked_add(first).ok_or_else(bad)?;
-            if dims.iter().any(|d| *d < 0) {
-                return Err(bad());
-            }
-            let mut shape = list(&dims);
-            if let Some(strides) = &strides {
-                shape = format!("{shape}, {}", list(strides));
-            }
-            let helper = Helper::of(memory.class, strides.is_some());
-            self.helpers.extend(helper);
-            return Ok(Definition::Constant(match (helper, strides) {
-                (Some(helper), _) => format!("{}({offset}, {dtype}, {shape})", helper.name()),
-                (None, Some(_)) => format!("Operand::strided({space}, {offset}, {dtype}, {shape}).within({bound})"),
-                (None, None) if offset == 0 => format!("Operand::input({}, {dtype}, {shape})", memory.offset),
-                (None, None) => format!("Operand::new({space}, {offset}, {dtype}, {shape})"),
-            }));
+    fn define(&mut self, c: Context<'_, '_>, found: &Value) -> Result<Definition, Error> {
+        let spot = c.places.spot(c.plan, found.place.buffer)?;
+        if let Some(parts) = static_parts(found, c.exprs) {
+            return self.constant(found, spot, parts).map(Definition::Constant);
         }
-        let sizes = |list: &[ExprId]| list.iter().map(|e| exprs.size(*e)).collect::<Vec<_>>().join(", ");
+        let memory = buffer(c.plan, found.place.buffer)?;
+        let dtype = format!("DType::{:?}", found.dtype);
+        let sizes = |list: &[ExprId]| list.iter().map(|e| c.exprs.size(*e)).collect::<Vec<_>>().join(", ");
         let dims = sizes(&found.dims);
         let strides = match &found.place.strides {
             Some(strides) => format!("Some([{}])", sizes(strides)),
             None => String::from("None"),
         };
-        let (first, room) = (exprs.size(found.place.offset), self.room(memory));
+        let (first, room) = (c.exprs.size(found.place.offset), self.room(c.places, memory, spot));
         Ok(Definition::Function(format!("Operand::dynamic(B{room}, {first}, {dtype}, [{dims}], {strides})")))
+    }
+
+    /// The constant of a tensor whose place and dims do not depend on the run.
+    fn constant(&mut self, found: &Value, spot: Spot, (dims, strides, first): Parts) -> Result<String, Error> {
+        let bad = || Error::Plan(format!("tensor {} has a negative extent or place", found.name));
+        let first = usize::try_from(first).ok().and_then(|f| found.dtype.bytes_of(f)).ok_or_else(bad)? as u64;
+        let start = match spot {
+            Spot::Weights(offset) | Spot::Arena(offset) => offset,
+            Spot::Input(_) | Spot::Heap(_) => 0,
+        };
+        let offset = start.checked_add(first).ok_or_else(bad)?;
+        if dims.iter().any(|d| *d < 0) {
+            return Err(bad());
+        }
+        let dtype = format!("DType::{:?}", found.dtype);
+        let mut shape = list(&dims);
+        if let Some(strides) = &strides {
+            shape = format!("{shape}, {}", list(strides));
+        }
+        let helper = Helper::of(spot, strides.is_some());
+        self.helpers.extend(helper);
+        Ok(match (helper, strides, spot) {
+            (Some(helper), _, _) => format!("{}({offset}, {dtype}, {shape})", helper.name()),
+            (None, Some(_), _) => {
+                format!("Operand::strided({}, {offset}, {dtype}, {shape}).within(usize::MAX)", space(spot))
+            }
+            (None, None, Spot::Input(index)) if offset == 0 => format!("Operand::input({index}, {dtype}, {shape})"),
+            (None, None, Spot::Heap(number)) => format!("Operand::held({number}, {offset}, {dtype}, {shape})"),
+            (None, None, _) => format!("Operand::new({}, {offset}, {dtype}, {shape})", space(spot)),
+        })
     }
 }
 

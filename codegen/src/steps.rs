@@ -1,14 +1,15 @@
 //! Steps as calls, in functions of bounded size.
 
 use crate::{
-    Error,
-    exprs::Exprs,
+    Error, Mode,
+    context::Context,
     layout::Lines,
     literal::parameters,
     names::{comment, quoted, snake_case},
     operands::{Operands, buffer},
+    places::Spot,
 };
-use plan::{Action, BlockId, ExprId, Plan, Primitive, Step, ValueId, for_each_primitive};
+use plan::{Action, BlockId, BufferId, ExprId, Plan, Primitive, Step, ValueId, for_each_primitive};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps in one function.
@@ -22,31 +23,10 @@ pub(crate) struct Steps {
     parameters: BTreeMap<String, String>,
     parameter_lines: Lines,
     counts: BTreeMap<&'static str, usize>,
-    scratches: BTreeMap<(u64, u64), String>,
+    /// Workspaces by their text.
+    scratches: BTreeMap<String, usize>,
     /// Name and kind of each step.
     table: Vec<(String, &'static str)>,
-}
-
-/// What the functions are written from.
-#[derive(Clone, Copy)]
-pub(crate) struct Context<'c, 'p> {
-    pub(crate) plan: &'p Plan,
-    pub(crate) exprs: &'c Exprs<'p>,
-}
-
-impl Context<'_, '_> {
-    /// The parameters of a function over the frame.
-    fn signature(&self, uses_sizes: bool) -> &'static str {
-        match (self.exprs.is_dynamic(), uses_sizes) {
-            (false, _) => "f: &mut Frame<'_>",
-            (true, true) => "f: &mut Frame<'_>, sizes: &mut Sizes",
-            (true, false) => "f: &mut Frame<'_>, _: &mut Sizes",
-        }
-    }
-
-    fn arguments(&self) -> &'static str {
-        if self.exprs.is_dynamic() { "f, sizes" } else { "f" }
-    }
 }
 
 macro_rules! type_names {
@@ -125,12 +105,12 @@ impl Steps {
         let block = c.plan.blocks.get(id.index()).ok_or_else(|| Error::missing("block", id))?;
         let stages: Vec<&[Step]> = block.steps.chunks(STAGE).collect();
         if stages.len() <= 1 {
-            return self.stage(c, operands, &format!("block_{}", id.0), &block.steps);
+            return self.stage(c, operands, &format!("block_{}", id.0), (id, 0), &block.steps);
         }
         let mut names = Vec::with_capacity(stages.len());
         for (k, stage) in stages.iter().enumerate() {
             let name = format!("stage_{}_{k}", id.0);
-            self.stage(c, operands, &name, stage)?;
+            self.stage(c, operands, &name, (id, k * STAGE), stage)?;
             names.push(name);
         }
         // Of many stages, parts; of many parts, parts again: no function grows with the model.
@@ -152,7 +132,7 @@ impl Steps {
 
     /// A function that calls others, one after another.
     fn calls(&mut self, c: Context<'_, '_>, name: &str, others: &[String]) {
-        self.functions.open(&format!("fn {name}({}) -> Result<(), Fault> {{", c.signature(true)));
+        self.functions.open(&format!("fn {name}({}) -> Result<(), Fault> {{", c.signature(true, true)));
         for other in others {
             self.functions.line(&format!("{other}({})?;", c.arguments()));
         }
@@ -161,17 +141,32 @@ impl Steps {
         self.functions.line("");
     }
 
-    fn stage(&mut self, c: Context<'_, '_>, operands: &mut Operands, name: &str, steps: &[Step]) -> Result<(), Error> {
+    /// The function of those steps of a block that stand together from `first` on.
+    fn stage(
+        &mut self,
+        c: Context<'_, '_>,
+        operands: &mut Operands,
+        name: &str,
+        (block, first): (BlockId, usize),
+        steps: &[Step],
+    ) -> Result<(), Error> {
         let mut body = Body::default();
-        for step in steps {
-            self.step(c, operands, step, &mut body)?;
+        for (i, step) in (first..).zip(steps) {
+            let mut takes = String::new();
+            let mut gives = Vec::new();
+            if let Some(turn) = c.places.turn(block, i) {
+                takes = c.takes(&turn.takes)?;
+                gives.clone_from(&turn.gives);
+            }
+            self.step(c, operands, step, &takes, &mut body)?;
+            body.spent = gives;
         }
-        let f = if body.lines.is_empty() {
-            c.signature(false).replacen("f:", "_:", 1)
-        } else {
-            c.signature(body.sizes).to_owned()
-        };
-        self.functions.open(&format!("fn {name}({f}) -> Result<(), Fault> {{"));
+        if !body.spent.is_empty() {
+            let gives = list(&std::mem::take(&mut body.spent));
+            body.code(format!("f.give(&[{gives}])?;"));
+        }
+        let signature = c.signature(!body.lines.is_empty(), body.sizes);
+        self.functions.open(&format!("fn {name}({signature}) -> Result<(), Fault> {{"));
         for line in &body.lines {
             match line {
                 Line::Open(text, name) => {
@@ -189,7 +184,15 @@ impl Steps {
         Ok(())
     }
 
-    fn step(&mut self, c: Context<'_, '_>, operands: &mut Operands, step: &Step, body: &mut Body) -> Result<(), Error> {
+    /// One step, which begins by taking `takes`, after what the step before it was the last to use has been given back.
+    fn step(
+        &mut self,
+        c: Context<'_, '_>,
+        operands: &mut Operands,
+        step: &Step,
+        takes: &str,
+        body: &mut Body,
+    ) -> Result<(), Error> {
         let index = self.table.len();
         let kind = match &step.action {
             Action::Run { prim, .. } => prim.traits().name,
@@ -199,72 +202,64 @@ impl Steps {
         };
         self.table.push((step.name.clone(), kind));
         body.comment(&step.name);
-        let at = format!("f.at({index})");
+        let gives = std::mem::take(&mut body.spent);
+        let at = if takes.is_empty() && gives.is_empty() {
+            format!("f.at({index})")
+        } else {
+            format!("f.begin({index}, &[{}], &[{takes}])?", list(&gives))
+        };
         match &step.action {
-            Action::Run { prim, reads, writes, workspace, defines } => {
-                let params = self.parameters(c, prim)?;
-                let reads = tensors(c, operands, reads)?;
-                let writes = tensors(c, operands, writes)?;
-                let scratch = match workspace {
-                    Some(id) => {
-                        let found = buffer(c.plan, *id)?;
-                        self.scratch(found.offset, found.max_bytes)
-                    }
-                    None => String::from("Scratch::NONE"),
-                };
-                let names: Vec<String> = (0..defines.len()).map(|i| format!("found_{i}")).collect();
-                if defines.is_empty() {
-                    body.code(format!("{at}.call({params}, {reads}, {writes}, {scratch}, &mut [])?;"));
-                } else {
-                    body.code(format!("let mut found = [0; {}];", defines.len()));
-                    body.code(format!("{at}.call({params}, {reads}, {writes}, {scratch}, &mut found)?;"));
-                    body.code(format!("let [{}] = found;", names.join(", ")));
-                }
-                for (symbol, name) in defines.iter().zip(&names) {
-                    body.code(format!("sizes.set_{}({name})?;", c.exprs.symbol(*symbol)));
-                }
-            }
+            Action::Run { .. } => self.primitive(c, operands, step, &at, body),
             Action::If { cond, then_block, else_block } => {
-                let cond = operands.reference(c.plan, c.exprs, *cond)?;
+                let cond = operands.reference(c, *cond)?;
                 body.open(format!("if {at}.flag({cond})? {{"));
                 body.code(format!("block_{}({})?;", then_block.0, c.arguments()));
                 body.lines.push(Line::Turn(String::from("} else {")));
                 body.code(format!("block_{}({})?;", else_block.0, c.arguments()));
                 body.close();
+                Ok(())
             }
-            Action::Loop { trip, cond, counter, body: inner, max_trips } => {
-                let limit = match trip {
-                    Some(trip) => {
-                        format!("{at}.integer({})?", operands.reference(c.plan, c.exprs, *trip)?)
-                    }
-                    None => String::from("i64::MAX"),
-                };
-                let counter = c.exprs.symbol(*counter);
-                let (done, limit_name, room) =
-                    (format!("done_{index}"), format!("limit_{index}"), format!("room_{index}"));
-                body.code(format!("let {limit_name} = {limit};"));
-                body.code(format!("let {room} = {};", c.exprs.integer(*max_trips)));
-                body.code(format!("let mut {done} = 0;"));
-                body.open(format!("while {done} < {limit_name} {{"));
-                if let Some(cond) = cond {
-                    body.open(format!("if !{at}.flag({})? {{", operands.reference(c.plan, c.exprs, *cond)?));
-                    body.code(String::from("break;"));
-                    body.close();
+            Action::Loop { .. } => {
+                if c.places.mode == Mode::Eager {
+                    body.code(format!("{at};"));
                 }
-                body.open(format!("if {done} >= {room} {{"));
-                body.code(format!("f.at({index});"));
-                body.code(format!("return Err(rt::no_room({done} + 1, {room}));"));
-                body.close();
-                body.code(format!("sizes.set_{counter}({done})?;"));
-                body.code(format!("block_{}({})?;", inner.0, c.arguments()));
-                body.code(format!("{done} += 1;"));
-                body.close();
-                body.code(format!("sizes.set_{counter}({done})?;"));
+                repeated(c, operands, step, index, body)
             }
             Action::Define { symbol, value } => {
-                body.code(format!("f.at({index});"));
+                body.code(format!("{at};"));
                 body.code(format!("sizes.set_{}({})?;", c.exprs.symbol(*symbol), c.exprs.integer(*value)));
+                Ok(())
             }
+        }
+    }
+
+    /// The call of a primitive; `at` is the frame in that step.
+    fn primitive(
+        &mut self,
+        c: Context<'_, '_>,
+        operands: &mut Operands,
+        step: &Step,
+        at: &str,
+        body: &mut Body,
+    ) -> Result<(), Error> {
+        let Action::Run { prim, reads, writes, workspace, defines } = &step.action else { return Ok(()) };
+        let params = self.parameters(c, prim)?;
+        let reads = tensors(c, operands, reads)?;
+        let writes = tensors(c, operands, writes)?;
+        let scratch = match workspace {
+            Some(id) => self.scratch(c, *id)?,
+            None => String::from("Scratch::NONE"),
+        };
+        if defines.is_empty() {
+            body.code(format!("{at}.call({params}, {reads}, {writes}, {scratch}, &mut [])?;"));
+            return Ok(());
+        }
+        let names: Vec<String> = (0..defines.len()).map(|i| format!("found_{i}")).collect();
+        body.code(format!("let mut found = [0; {}];", defines.len()));
+        body.code(format!("{at}.call({params}, {reads}, {writes}, {scratch}, &mut found)?;"));
+        body.code(format!("let [{}] = found;", names.join(", ")));
+        for (symbol, name) in defines.iter().zip(&names) {
+            body.code(format!("sizes.set_{}({name})?;", c.exprs.symbol(*symbol)));
         }
         Ok(())
     }
@@ -293,17 +288,25 @@ impl Steps {
     }
 
     /// The constant of a workspace.
-    fn scratch(&mut self, offset: u64, bytes: u64) -> String {
+    fn scratch(&mut self, c: Context<'_, '_>, id: BufferId) -> Result<String, Error> {
+        let bytes = buffer(c.plan, id)?.max_bytes;
+        let text = match c.places.spot(c.plan, id)? {
+            Spot::Arena(offset) => format!("Scratch::at({offset}, {bytes}).within(ARENA_BYTES)"),
+            Spot::Heap(number) => format!("Scratch::held({number})"),
+            Spot::Weights(_) | Spot::Input(_) => {
+                return Err(Error::Plan(String::from("a workspace lies where nothing is written")));
+            }
+        };
         let next = self.scratches.len();
-        self.scratches.entry((offset, bytes)).or_insert_with(|| format!("S{next}")).clone()
+        Ok(format!("S{}", self.scratches.entry(text).or_insert(next)))
     }
 
     /// The constants that the functions use, then the functions.
     pub(crate) fn emit(self, out: &mut Lines) {
         let mut scratches: Vec<_> = self.scratches.into_iter().collect();
-        scratches.sort_by_key(|(_, name)| name.get(1..).and_then(|n| n.parse::<usize>().ok()));
-        for ((offset, bytes), name) in scratches {
-            out.line(&format!("const {name}: Scratch = Scratch::at({offset}, {bytes}).within(ARENA_BYTES);"));
+        scratches.sort_by_key(|(_, number)| *number);
+        for (text, number) in scratches {
+            out.line(&format!("const S{number}: Scratch = {text};"));
         }
         out.append(self.parameter_lines);
         out.line("");
@@ -325,12 +328,54 @@ impl Steps {
     }
 }
 
+/// A step that runs a block again and again.
+fn repeated(
+    c: Context<'_, '_>,
+    operands: &mut Operands,
+    step: &Step,
+    index: usize,
+    body: &mut Body,
+) -> Result<(), Error> {
+    let Action::Loop { trip, cond, counter, body: inner, max_trips } = &step.action else { return Ok(()) };
+    let at = format!("f.at({index})");
+    let limit = match trip {
+        Some(trip) => format!("{at}.integer({})?", operands.reference(c, *trip)?),
+        None => String::from("i64::MAX"),
+    };
+    let counter = c.exprs.symbol(*counter);
+    let (done, limit_name, room) = (format!("done_{index}"), format!("limit_{index}"), format!("room_{index}"));
+    body.code(format!("let {limit_name} = {limit};"));
+    body.code(format!("let {room} = {};", c.exprs.integer(*max_trips)));
+    body.code(format!("let mut {done} = 0;"));
+    body.open(format!("while {done} < {limit_name} {{"));
+    if let Some(cond) = cond {
+        body.open(format!("if !{at}.flag({})? {{", operands.reference(c, *cond)?));
+        body.code(String::from("break;"));
+        body.close();
+    }
+    body.open(format!("if {done} >= {room} {{"));
+    body.code(format!("{at};"));
+    body.code(format!("return Err(rt::no_room({done} + 1, {room}));"));
+    body.close();
+    body.code(format!("sizes.set_{counter}({done})?;"));
+    body.code(format!("block_{}({})?;", inner.0, c.arguments()));
+    body.code(format!("{done} += 1;"));
+    body.close();
+    body.code(format!("sizes.set_{counter}({done})?;"));
+    Ok(())
+}
+
+/// Numbers as the items of a list.
+fn list(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// A list of operands.
 fn tensors(c: Context<'_, '_>, operands: &mut Operands, list: &[Option<ValueId>]) -> Result<String, Error> {
     let mut items = Vec::with_capacity(list.len());
     for id in list {
         items.push(match id {
-            Some(id) => format!("Some({})", operands.reference(c.plan, c.exprs, *id)?),
+            Some(id) => format!("Some({})", operands.reference(c, *id)?),
             None => String::from("None"),
         });
     }
@@ -344,6 +389,8 @@ struct Body {
     sizes: bool,
     /// The comment of the next line.
     comment: String,
+    /// What the step before was the last to use: given back when the next one begins.
+    spent: Vec<u32>,
 }
 
 enum Line {

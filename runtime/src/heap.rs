@@ -82,7 +82,7 @@ impl Heap {
     }
 
     /// Gives back whatever is held, and forgets the peak.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.clear();
         self.account.0.peak.store(self.account.live_bytes(), Ordering::Relaxed);
     }
@@ -165,7 +165,7 @@ impl<'a> EagerFrame<'a> {
     /// # Errors
     /// A [`Fault`] where the one is not held, or the other is, or there is no memory.
     #[inline(never)]
-    pub fn step(&mut self, step: usize, gives: &[u32], takes: &[(u32, usize)]) -> Result<&mut Frame<'a>, Fault> {
+    pub fn begin(&mut self, step: usize, gives: &[u32], takes: &[(u32, usize)]) -> Result<&mut Frame<'a>, Fault> {
         self.give(gives)?;
         self.0.at(step);
         for (buffer, bytes) in takes {
@@ -257,10 +257,10 @@ mod tests {
         let mut heap = Heap::new(2, 64);
         let account = heap.account().clone();
         let mut frame = EagerFrame::new(&mut states, &mut heap, &weights, &[], Isa::Portable);
-        frame.step(0, &[], &[(0, 64)]).unwrap();
-        frame.step(1, &[0], &[(1, 64), (0, 32)]).unwrap();
+        frame.begin(0, &[], &[(0, 64)]).unwrap();
+        frame.begin(1, &[0], &[(1, 64), (0, 32)]).unwrap();
         assert_eq!((account.live_bytes(), account.peak_bytes()), (128, 128));
-        assert_eq!(frame.step(2, &[1], &[(0, 8)]).err(), Some(Fault::Held { buffer: 0 }));
+        assert_eq!(frame.begin(2, &[1], &[(0, 8)]).err(), Some(Fault::Held { buffer: 0 }));
         assert_eq!(frame.0.step(), 2);
     }
 }

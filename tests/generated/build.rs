@@ -16,31 +16,38 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = Path::new(&out);
     for made in plans::all() {
         let name = made.plan.name.clone();
-        write(out, &name, &made.plan, &made.weights, codegen::WeightsIn::Binary)?;
+        write(out, &name, &made.plan, &made.weights, BINARY)?;
+    }
+    for made in plans::all_eager() {
+        let name = made.plan.name.clone();
+        write(out, &name, &made.plan, &made.weights, EAGER)?;
     }
     // The same plan with its weights in a file, and with a byte of them that is another.
     let mut made = plans::rows();
-    write(out, "opened", &made.plan, &made.weights, codegen::WeightsIn::File)?;
+    write(out, "opened", &made.plan, &made.weights, FILE)?;
+    let eager = plans::eager(plans::rows(), false);
+    write(out, "opened_eager", &eager.plan, &eager.weights, (codegen::WeightsIn::File, codegen::Mode::Eager))?;
     println!("cargo::rustc-env=OPENED_WEIGHTS={}", out.join("opened.weights").display());
     if let Some(byte) = made.weights.get_mut(5) {
         *byte ^= 1;
     }
-    write(out, "flipped", &made.plan, &made.weights, codegen::WeightsIn::Binary)?;
+    write(out, "flipped", &made.plan, &made.weights, BINARY)?;
     let planned = stream::planned()?;
-    write(out, "stream", &planned.plan, &planned.weights.to_vec(), codegen::WeightsIn::Binary)?;
+    write(out, "stream", &planned.plan, &planned.weights.to_vec(), BINARY)?;
+    write(out, "stream_eager", &planned.plan, &planned.weights.to_vec(), EAGER)?;
     fs::write(out.join("corrupt.md"), corrupt(out)?)?;
     Ok(())
 }
 
+/// Where the weights are, and the executor.
+type Kind = (codegen::WeightsIn, codegen::Mode);
+const BINARY: Kind = (codegen::WeightsIn::Binary, codegen::Mode::Static);
+const FILE: Kind = (codegen::WeightsIn::File, codegen::Mode::Static);
+const EAGER: Kind = (codegen::WeightsIn::Binary, codegen::Mode::Eager);
+
 /// Writes a module and its weights.
-fn write(
-    out: &Path,
-    name: &str,
-    plan: &plan::Plan,
-    weights: &[u8],
-    place: codegen::WeightsIn,
-) -> Result<(), Box<dyn Error>> {
-    let options = codegen::Options { weights: place, weights_file: Some(format!("{name}.weights")) };
+fn write(out: &Path, name: &str, plan: &plan::Plan, weights: &[u8], (place, mode): Kind) -> Result<(), Box<dyn Error>> {
+    let options = codegen::Options { weights: place, weights_file: Some(format!("{name}.weights")), mode };
     fs::write(out.join(format!("{name}.rs")), codegen::generate(plan, &options)?)?;
     Ok(fs::write(out.join(format!("{name}.weights")), weights)?)
 }

@@ -263,7 +263,76 @@ pub fn found() -> Made {
     m.finish()
 }
 
+/// Every step divides by an element of its own, and so fails where that is 0: 0, 1 and 4 in the main block, 2 and 3 in a loop's
+/// body, 5 or 6 in the branches of an `If`.
+pub fn chain() -> Made {
+    let mut m = Maker::new("chain");
+    let (one, four, seven) = (m.int(1), m.int(4), m.int(7));
+    let x = m.input("x", DType::I32, &[four]);
+    let by = m.input("by", DType::I32, &[seven]);
+    let flag = m.input("flag", DType::Bool, &[one]);
+    let trip = m.input("trip", DType::I64, &[one]);
+    let divisors = m.plan.values[by.index()].place.buffer;
+    let divisor = |m: &mut Maker, k| m.view("divisor", DType::I32, &[four], divisors, k, Some(&[0]));
+    let act = |m: &mut Maker, name: &str| m.tensor(name, Class::Act, DType::I32, &[four]);
+    let (body, yes, no) = (m.block(), m.block(), m.block());
+    let div = |m: &mut Maker, block, k: i64, from, to| {
+        let by = divisor(m, k);
+        m.run(block, &format!("divided by {k}"), map(MapOp::Div, DType::I32), &[from, by], to);
+    };
+    let (a, b, c) = (act(&mut m, "a"), act(&mut m, "b"), act(&mut m, "c"));
+    div(&mut m, MAIN, 0, x, a);
+    div(&mut m, MAIN, 1, x, b);
+    // Within the body, a buffer of its own.
+    let t = act(&mut m, "t");
+    div(&mut m, body, 2, b, t);
+    div(&mut m, body, 3, t, b);
+    let (counter, _) = m.symbol("i", SymbolKind::Run {}, 0, 9, 1);
+    let max_trips = m.int(9);
+    m.step(MAIN, "again", Action::Loop { trip: Some(trip), cond: None, counter, body, max_trips });
+    m.run(MAIN, "added", map(MapOp::Add, DType::I32), &[a, b], c);
+    let d = act(&mut m, "d");
+    div(&mut m, MAIN, 4, c, d);
+    let y = act(&mut m, "y");
+    let u = act(&mut m, "u");
+    div(&mut m, yes, 5, d, u);
+    m.run(yes, "negated", map(MapOp::Neg, DType::I32), &[u], y);
+    div(&mut m, no, 6, d, y);
+    m.step(MAIN, "choice", Action::If { cond: flag, then_block: yes, else_block: no });
+    m.output("y", y);
+    m.output("d", d);
+    m.finish()
+}
+
+/// Four steps, one after the other, on tensors of 256 bytes.
+pub fn relus() -> Made {
+    let mut m = Maker::new("relus");
+    let n = m.int(64);
+    let mut last = m.input("x", DType::F32, &[n]);
+    for (step, out) in [("R1", "a"), ("R2", "b"), ("R3", "c"), ("R4", "y")] {
+        let next = m.tensor(out, Class::Act, DType::F32, &[n]);
+        m.run(MAIN, step, map(MapOp::Neg, DType::F32), &[last], next);
+        last = next;
+    }
+    m.output("y", last);
+    m.finish()
+}
+
 /// All of them.
 pub fn all() -> Vec<Made> {
-    vec![rows(), control(), total(), found()]
+    vec![rows(), control(), total(), found(), chain()]
+}
+
+/// A plan with everything that the planner adds to one: lifetimes, the eager schedule, the certificate. Named `NAME_eager`.
+pub fn eager(made: Made, in_place: bool) -> Made {
+    let Made { mut plan, weights } = made;
+    let options = planner::memory::Options { reorder: false, in_place, ..Default::default() };
+    planner::memory::optimise(&mut plan, &options).unwrap();
+    plan.name.push_str("_eager");
+    Made { plan, weights }
+}
+
+/// All of them for the eager executor; nothing is written in place, so that more is held.
+pub fn all_eager() -> Vec<Made> {
+    all().into_iter().map(|made| eager(made, false)).collect()
 }

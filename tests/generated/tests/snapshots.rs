@@ -17,6 +17,11 @@ fn generated_code() {
             let code = codegen::generate(&made.plan, &codegen::Options::default()).unwrap();
             assert_snapshot!(format!("generated_{}", made.plan.name), code);
         }
+        let options = codegen::Options { mode: codegen::Mode::Eager, ..codegen::Options::default() };
+        for made in [plans::rows(), plans::chain()] {
+            let made = plans::eager(made, false);
+            assert_snapshot!(format!("generated_{}", made.plan.name), codegen::generate(&made.plan, &options).unwrap());
+        }
     });
 }
 
@@ -31,10 +36,14 @@ fn the_same_plan_gives_the_same_text() {
 
 #[test]
 fn weights_in_a_file() {
-    let made = plans::rows();
-    let options = codegen::Options { weights: codegen::WeightsIn::File, weights_file: None };
-    let code = codegen::generate(&made.plan, &options).unwrap();
-    assert!(code.contains("pub fn open(") && code.contains("pub fn with_weights(") && !code.contains("include_bytes"));
+    let made = plans::rows;
+    for mode in [codegen::Mode::Static, codegen::Mode::Eager] {
+        let options = codegen::Options { weights: codegen::WeightsIn::File, weights_file: None, mode };
+        let code = codegen::generate(&plans::eager(made(), false).plan, &options).unwrap();
+        assert!(
+            code.contains("pub fn open(") && code.contains("pub fn with_weights(") && !code.contains("include_bytes")
+        );
+    }
 }
 
 #[test]
@@ -52,7 +61,9 @@ fn plans_that_contradict_themselves_are_refused() {
 /// Row M4. Generated code has no `unsafe`; that of `src/lib.rs` is compiled under `forbid(unsafe_code)`, too.
 #[test]
 fn nothing_is_unsafe() {
-    for module in ["rows", "control", "total", "found", "opened", "stream"] {
+    for module in
+        ["rows", "control", "total", "found", "opened", "stream", "chain_eager", "opened_eager", "stream_eager"]
+    {
         let code = std::fs::read_to_string(concat!(env!("OUT_DIR"), "/").to_owned() + module + ".rs").unwrap();
         assert!(code.len() > 1000 && !code.contains("unsafe"), "{module}");
     }
