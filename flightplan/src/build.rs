@@ -6,7 +6,7 @@ mod values;
 pub use error::{Error, ErrorKind};
 pub use values::{FixedValue, Sizes};
 
-use codegen::WeightsIn;
+use codegen::{Mode, WeightsIn};
 use planner::{DimOption, DimTarget};
 use std::{
     fs, io,
@@ -23,6 +23,7 @@ pub struct Model {
     path: PathBuf,
     options: planner::Options,
     weights: Option<WeightsIn>,
+    mode: Mode,
     /// Larger weights are not embedded unless asked for.
     embed_limit: u64,
     /// What is wrong with the options so far.
@@ -35,7 +36,8 @@ impl Model {
         let path = path.as_ref().to_owned();
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let options = planner::Options { name: Some(codegen::snake_case(&stem)), ..planner::Options::default() };
-        Model { path, options, weights: None, embed_limit: codegen::EMBED_LIMIT, problems: Vec::new() }
+        let (mode, embed_limit) = (Mode::Static, codegen::EMBED_LIMIT);
+        Model { path, options, weights: None, mode, embed_limit, problems: Vec::new() }
     }
 
     /// Gives a free dim a value or a range, `1` or `192..=640`. The dim has the model's name for it, or is `INPUT#AXIS`.
@@ -76,6 +78,15 @@ impl Model {
             Some(count) => self.options.budget = Some(count),
             None => self.problems.push(format!("budget {bytes:?} is not a size such as \"256 KiB\"")),
         }
+        self
+    }
+
+    /// Generates the eager executor: each buffer is taken when a step first needs it, with the bytes that the run's extents ask
+    /// for, and given back after the last. For wide ranges of dims, and for models that share memory. The budget is then for
+    /// what is held at once. Without this there is one arena, and a run allocates nothing.
+    pub fn eager(mut self) -> Model {
+        self.mode = Mode::Eager;
+        self.options.eager = true;
         self
     }
 
@@ -188,7 +199,11 @@ impl Model {
         })?;
         let small = planned.plan.weight_bytes <= self.embed_limit;
         let place = self.weights.unwrap_or(if small { WeightsIn::Binary } else { WeightsIn::File });
-        let options = codegen::Options { weights: place, weights_file: Some(format!("{}.weights", self.module())) };
+        let options = codegen::Options {
+            weights: place,
+            weights_file: Some(format!("{}.weights", self.module())),
+            mode: self.mode,
+        };
         let code = codegen::generate(&planned.plan, &options).map_err(|e| internal(e.to_string()))?;
         let written = |e| Error::new(ErrorKind::Write, &self.path, format!("the result cannot be written: {e}"));
         // A stamp that outlives what it vouches for would be worse than none.

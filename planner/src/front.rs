@@ -27,6 +27,8 @@ pub struct Options {
     pub align: u64,
     /// The most bytes that the arena may have.
     pub budget: Option<u64>,
+    /// The plan is for the eager executor: the budget is for what that holds at once.
+    pub eager: bool,
 }
 
 /// The values of a free dim: `lo`, `lo + step`, ..., `hi`.
@@ -129,8 +131,9 @@ fn finish(
     })?;
     crate::memory::optimise(&mut plan, &crate::memory::Options::default())
         .map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
+    let needed = if options.eager { plan.certificate.eager_peak_bytes } else { plan.arena_bytes };
     match options.budget {
-        Some(budget) if plan.arena_bytes > budget => Err(over_budget(&plan, budget)),
+        Some(budget) if needed > budget => Err(over_budget(&plan, options.eager, needed, budget)),
         _ => Ok(Planned { plan, weights, warnings: std::mem::take(warnings), notes }),
     }
 }
@@ -139,7 +142,7 @@ fn finish(
 const NAMED: usize = 8;
 
 /// What is live where most is, largest first, and which ranges could be smaller.
-fn over_budget(plan: &Plan, budget: u64) -> Error {
+fn over_budget(plan: &Plan, eager: bool, needed: u64, budget: u64) -> Error {
     let sizes = largest_sizes(plan);
     let Peak { step, buffers, .. } = peak(plan, &sizes);
     let named = buffers.iter().take(NAMED).filter_map(|(i, bytes)| Some((plan.buffers.get(*i)?, bytes)));
@@ -148,17 +151,17 @@ fn over_budget(plan: &Plan, budget: u64) -> Error {
         top.push(format!("{} more", buffers.len() - NAMED));
     }
     let what = format!(
-        "the arena needs {} bytes, the budget is {budget}; most is live at {}: {}",
-        plan.arena_bytes,
+        "{} {needed} bytes, the budget is {budget}; most is live at {}: {}",
+        if eager { "the eager executor holds up to" } else { "the arena needs" },
         step.join(" > "),
         top.join(", ")
     );
     let ranges: Vec<&str> = plan.symbols.iter().filter(|s| s.lo < s.hi).map(|s| &*s.name).collect();
     let remedy = match ranges.as_slice() {
-        [] => format!("raise the budget to {}, or give the dims smaller values", plan.arena_bytes),
-        names => format!("raise the budget to {}, or give smaller ranges to {}", plan.arena_bytes, names.join(", ")),
+        [] => format!("raise the budget to {needed}, or give the dims smaller values"),
+        names => format!("raise the budget to {needed}, or give smaller ranges to {}", names.join(", ")),
     };
-    Error::new(ErrorKind::Budget, what).remedy(remedy).with_bytes(plan.arena_bytes, budget)
+    Error::new(ErrorKind::Budget, what).remedy(remedy).with_bytes(needed, budget)
 }
 
 // ---- inputs and outputs --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ options of every command on a model:
   --mode static|eager     one arena at fixed offsets (default), or memory taken and released during the run
   --device cpu|cuda:N     where to run (default cpu)
   --allow-fallback        may run on the processor where the device is not there
-  --budget BYTES          refuses an arena above this: `262144`, `256KiB`, `1.5MiB`
+  --budget BYTES          refuses more memory than this: `262144`, `256KiB`, `1.5MiB`; of the static executor the arena, of the
+                          eager one the most that it holds at once
   --weights embed|file    weights in the binary or in a file (default: embed up to 512 MiB)
   --align N               alignment of every buffer in bytes (default 64)
   --name NAME             the model's name (default: the stem of its file)
@@ -73,6 +74,16 @@ pub enum Mode {
     Static,
     /// Memory taken and released during the run.
     Eager,
+}
+
+impl Mode {
+    /// Its word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Static => "static",
+            Mode::Eager => "eager",
+        }
+    }
 }
 
 /// Where the weights go.

@@ -1,6 +1,6 @@
 //! `planner bench`: the generated code of a model, built in release and measured.
 
-use super::args::{Common, Word, next, number};
+use super::args::{Common, Mode, Word, next, number};
 use super::case::{Data, Set};
 use super::generated::{Module, Profile, Workshop, module, put};
 use super::verify::{HARNESS, plans, tensor_file};
@@ -83,7 +83,8 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     if args.steps {
         let failed = |e: runtime::Error| Failure::Refused(e.to_string());
         let weights = load::weights(&group.planned).map_err(failed)?;
-        let mut interpreter = Interpreter::new(group.planned.plan, weights).map_err(failed)?;
+        let mode = load::interpreted(args.common.mode);
+        let mut interpreter = Interpreter::with_mode(group.planned.plan, weights, mode).map_err(failed)?;
         let tensors: Vec<InputTensor<'_>> =
             data.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
         return steps::measure(&mut interpreter, &tensors, args.runs, io);
@@ -125,7 +126,7 @@ fn build_and_run(planned: &Planned, data: &[&Data], args: &Args, io: &mut Io<'_>
     let member = "measure".to_owned();
     workshop.set_up(std::slice::from_ref(&member), std::slice::from_ref(&member))?;
     let folder = workshop.member(&member)?;
-    let written = module(planned, &folder.join("model"), args.common.weights.limit(codegen::EMBED_LIMIT))?;
+    let written = module(planned, &folder.join("model"), &args.common, codegen::EMBED_LIMIT)?;
     for (i, input) in data.iter().enumerate() {
         put(&folder.join("data").join("set_0").join(format!("in_{i}")), &tensor_file(input))?;
     }
@@ -198,6 +199,7 @@ fn show(planned: &Planned, measured: &Measured, args: &Args, io: &mut Io<'_>) ->
             "schema": 1, "name": plan.name, "threads": args.threads, "runs": measured.runs.len(),
             "median_ms": median, "min_ms": min, "first_run_ms": measured.first, "load_ms": measured.load,
             "peak_rss_bytes": rss, "arena_bytes": plan.arena_bytes, "weight_bytes": plan.weight_bytes,
+            "mode": args.common.mode.name(), "eager_peak_bytes": plan.certificate.eager_peak_bytes,
         });
         writeln!(io.out, "{whole:#}")?;
         return Ok(());
@@ -205,7 +207,11 @@ fn show(planned: &Planned, measured: &Measured, args: &Args, io: &mut Io<'_>) ->
     writeln!(io.out, "{}: median {median:.3} ms, least {min:.3} ms of {} runs", plan.name, measured.runs.len())?;
     writeln!(io.out, "load {:.3} ms, first run {:.3} ms", measured.load, measured.first)?;
     let rss = measured.rss.map_or_else(|| "not known".to_owned(), |n| format!("{} bytes", words::bytes(n)));
-    writeln!(io.out, "arena {} bytes, peak of the process {rss}", words::bytes(plan.arena_bytes))?;
+    let (memory, bytes) = match args.common.mode {
+        Mode::Static => ("arena", plan.arena_bytes),
+        Mode::Eager => ("held at once, at most", plan.certificate.eager_peak_bytes),
+    };
+    writeln!(io.out, "{memory} {} bytes, peak of the process {rss}", words::bytes(bytes))?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `planner emit`: writes the Rust module, the weights and the plan of a model.
 
-use super::args::{Common, WeightsAt, Word, next, text};
+use super::args::{Common, Mode, Word, next, text};
 use super::{Command, Failure, Io, load, words};
 use crate::Planned;
 use plan::Plan;
@@ -49,7 +49,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     load::device(&common, io)?;
     let planned = load::planned(&model, &common, io)?;
     std::fs::create_dir_all(&folder).map_err(|e| Failure::Refused(format!("{}: {e}", folder.display())))?;
-    let written = write(&planned, common.weights, &folder)?;
+    let written = write(&planned, &common, &folder)?;
     let (plan, name) = (&planned.plan, &written.name);
     writeln!(io.out, "{name}.rs        {} lines", written.lines)?;
     let place = if written.embedded { "embedded" } else { "in a file that the model opens" };
@@ -57,10 +57,14 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     let hash = plan.hash().map_err(|e| Failure::Refused(e.to_string()))?;
     writeln!(io.out, "{name}.plan.ron  plan {hash}")?;
     let c = &plan.certificate;
+    let (memory, bytes) = match common.mode {
+        Mode::Static => ("arena", plan.arena_bytes),
+        Mode::Eager => ("held at once, at most", c.eager_peak_bytes),
+    };
     writeln!(
         io.out,
-        "arena {} bytes, states {} of them; the most live at one step {}, all tensors apart {}",
-        words::bytes(plan.arena_bytes),
+        "{memory} {} bytes, states {} of them; the most live at one step {}, all tensors apart {}",
+        words::bytes(bytes),
         words::bytes(c.persist_bytes),
         words::bytes(c.lower_bound_bytes),
         words::bytes(c.naive_bytes)
@@ -69,12 +73,12 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
 }
 
 /// Writes the three files of a plan.
-pub fn write(planned: &Planned, weights: WeightsAt, folder: &Path) -> Result<Written, Failure> {
+pub fn write(planned: &Planned, common: &Common, folder: &Path) -> Result<Written, Failure> {
     let plan = &planned.plan;
     let name = codegen::snake_case(&plan.name);
-    let limit = weights.limit(codegen::EMBED_LIMIT);
+    let limit = common.weights.limit(codegen::EMBED_LIMIT);
     let embedded = limit > 0 && plan.weight_bytes <= limit;
-    let code = code(plan, embedded, &name)?;
+    let code = code(plan, embedded, common.mode, &name)?;
     let ron = plan.to_text().map_err(|e| Failure::Refused(e.to_string()))?;
     let put = |suffix: &str, text: &str| {
         let path = folder.join(format!("{name}{suffix}"));
@@ -87,10 +91,11 @@ pub fn write(planned: &Planned, weights: WeightsAt, folder: &Path) -> Result<Wri
 }
 
 /// The module of a plan; `name` is the stem of the weights file.
-pub fn code(plan: &Plan, embedded: bool, name: &str) -> Result<String, Failure> {
+pub fn code(plan: &Plan, embedded: bool, mode: Mode, name: &str) -> Result<String, Failure> {
     let options = codegen::Options {
         weights: if embedded { codegen::WeightsIn::Binary } else { codegen::WeightsIn::File },
         weights_file: Some(format!("{name}.weights")),
+        mode: load::generated(mode),
     };
     codegen::generate(plan, &options).map_err(|e| Failure::Refused(e.to_string()))
 }

@@ -3,6 +3,7 @@
 //! They live in `$FLIGHTPLAN_WORK`, else in the user's cache folder. One process at a time uses such a crate.
 
 use super::Failure;
+use super::args::Common;
 use super::emit;
 use crate::Planned;
 use std::fs::File;
@@ -183,8 +184,9 @@ pub struct Module {
     pub lines: usize,
 }
 
-/// Writes the module of a plan into a folder. Weights of more than `embedded` bytes stay in a file.
-pub fn module(planned: &Planned, folder: &Path, embedded: u64) -> Result<Module, Failure> {
+/// Writes the module of a plan into a folder. Weights of more than `embedded` bytes stay in a file, unless the options say so.
+pub fn module(planned: &Planned, folder: &Path, common: &Common, embedded: u64) -> Result<Module, Failure> {
+    let embedded = common.weights.limit(embedded);
     let plan = &planned.plan;
     let embed = embedded > 0 && plan.weight_bytes <= embedded;
     let name = codegen::snake_case(&plan.name);
@@ -195,7 +197,7 @@ pub fn module(planned: &Planned, folder: &Path, embedded: u64) -> Result<Module,
         std::fs::create_dir_all(folder)?;
         emit::write_weights(planned, &weights)?;
     }
-    let code = emit::code(plan, embed, &name)?;
+    let code = emit::code(plan, embed, common.mode, &name)?;
     let file = folder.join(format!("{name}.rs"));
     put(&file, code.as_bytes())?;
     Ok(Module {

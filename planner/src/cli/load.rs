@@ -28,6 +28,7 @@ pub fn options(common: &Common, model: &Path) -> Result<Options, Failure> {
         states: common.states.clone(),
         align: common.align,
         budget: common.budget,
+        eager: common.mode == Mode::Eager,
     })
 }
 
@@ -130,10 +131,18 @@ pub fn checked(plan: &plan::Plan) -> Result<checker::Report, String> {
     })
 }
 
-/// How the interpreter lays out memory.
-pub fn mode(common: &Common) -> Result<runtime::interpret::Mode, Failure> {
-    match common.mode {
-        Mode::Static => Ok(runtime::interpret::Mode::Static),
-        Mode::Eager => Err(Failure::Refused("the interpreter has no eager mode".to_owned())),
+/// The interpreter's name for an executor.
+pub fn interpreted(mode: Mode) -> runtime::interpret::Mode {
+    match mode {
+        Mode::Static => runtime::interpret::Mode::Static,
+        Mode::Eager => runtime::interpret::Mode::Eager,
+    }
+}
+
+/// The code generator's name for an executor.
+pub fn generated(mode: Mode) -> codegen::Mode {
+    match mode {
+        Mode::Static => codegen::Mode::Static,
+        Mode::Eager => codegen::Mode::Eager,
     }
 }

@@ -1,6 +1,6 @@
 //! `planner report`: the memory of a model.
 
-use super::args::{Common, Word, next, pair, text};
+use super::args::{Common, Mode, Word, next, pair, text};
 use super::{Command, Failure, Io, load, words};
 use crate::peak::{Peak, largest_sizes, peak};
 use crate::{Planned, memory::usage};
@@ -48,7 +48,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     let model = load::required(model)?;
     let placement = load::device(&args.common, io)?;
     let planned = load::planned(&model, &args.common, io)?;
-    let found = facts(&planned, &args.at, placement)?;
+    let found = facts(&planned, &args.at, placement, args.common.mode)?;
     if args.json {
         writeln!(io.out, "{:#}", found.json(&planned))?;
     } else {
@@ -67,11 +67,13 @@ struct Facts {
     bound: u64,
     hash: String,
     placement: Placement,
+    /// The executor that is asked for.
+    mode: Mode,
     /// Steps of each primitive.
     primitives: BTreeMap<&'static str, usize>,
 }
 
-fn facts(planned: &Planned, at: &[(String, String)], placement: Placement) -> Result<Facts, Failure> {
+fn facts(planned: &Planned, at: &[(String, String)], placement: Placement, mode: Mode) -> Result<Facts, Failure> {
     let plan = &planned.plan;
     let sizes = if at.is_empty() { largest_sizes(plan) } else { sizes_at(plan, at)? };
     let peak = peak(plan, &sizes);
@@ -87,7 +89,7 @@ fn facts(planned: &Planned, at: &[(String, String)], placement: Placement) -> Re
         };
         *primitives.entry(name).or_insert(0) += 1;
     }
-    Ok(Facts { sizes, peak, bound, hash, placement, primitives })
+    Ok(Facts { sizes, peak, bound, hash, placement, mode, primitives })
 }
 
 /// The bytes of every buffer where the named symbols have these values and the others their largest.
@@ -169,6 +171,7 @@ impl Facts {
             "plan_hash": self.hash,
             "placement": { "device": device(&self.placement), "fallback": self.placement.fallback },
             "align": plan.align,
+            "mode": self.mode.name(),
             "naive_bytes": c.naive_bytes,
             "lower_bound_bytes": self.bound,
             "eager_peak_bytes": c.eager_peak_bytes,
@@ -205,7 +208,8 @@ impl Facts {
         let (plan, c) = (&planned.plan, &planned.plan.certificate);
         let tensor =
             |id: plan::ValueId| plan.values.get(id.index()).map_or_else(String::new, |v| words::tensor(plan, v));
-        writeln!(io.out, "{} on {}, plan {}", plan.name, device(&self.placement), self.hash)?;
+        let (device, mode) = (device(&self.placement), self.mode.name());
+        writeln!(io.out, "{} on {device}, {mode} executor, plan {}", plan.name, self.hash)?;
         if let Some(reason) = &self.placement.fallback {
             writeln!(io.out, "  fallback: {reason}")?;
         }

@@ -14,7 +14,7 @@ pub const COMMAND: Command =
 const HELP: &str = "\
 usage: planner run MODEL --input NAME=FILE.npy … [-o DIR] [options]
 
-Runs a model once with the interpreter, and writes each output to `DIR/OUTPUT.npy`. Free dims that `--dim` does not give
+Runs a model once with the interpreter (`--mode` says how it takes memory), and writes each output to `DIR/OUTPUT.npy`. Free dims that `--dim` does not give
 are taken from the inputs, and inputs that planning has to know (a shape, say) are taken as fixed.
 
   --input NAME=FILE.npy   an input
@@ -48,7 +48,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     load::checked(&group.planned.plan).map_err(|e| load::about(&path, e))?;
     let failed = |e: runtime::Error| load::about(&path, e);
     let weights = load::weights(&group.planned).map_err(failed)?;
-    let mode = load::mode(&common)?;
+    let mode = load::interpreted(common.mode);
     let mut interpreter = Interpreter::with_mode(group.planned.plan, weights, mode).map_err(failed)?;
     let data = plans::inputs(interpreter.plan(), &model, &set)?;
     let tensors: Vec<InputTensor<'_>> =

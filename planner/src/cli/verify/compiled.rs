@@ -1,9 +1,11 @@
 //! Cases through generated code: many modules in a few crates, one build, and a process that runs them.
 
 use super::drawn::{self, Drawn};
+use super::held::Held;
 use super::interpret::{Judge, comparable, read};
 use super::plans::{inputs, plans};
 use super::{Args, Done, Verdict};
+use crate::cli::args::Mode;
 use crate::cli::case::{Bad, Case, Data, Set};
 use crate::cli::compare::Tolerance;
 use crate::cli::generated::{Module, Profile, Workshop, module, put};
@@ -32,6 +34,8 @@ struct Unit {
     /// Which data sets it serves.
     sets: Vec<usize>,
     module: Module,
+    /// What the runs of an eager module must hold, by data set; empty for a static one, which allocates nothing.
+    held: Vec<Held>,
     /// Outputs of the plan and then its states: the model's name for it, and the type.
     ports: Vec<(String, DType)>,
     /// Those that are drawn at random.
@@ -96,17 +100,21 @@ fn prepare(index: usize, case: &Case, args: &Args, workshop: &Workshop) -> Resul
     let (model, sets, tolerance) = read(case)?;
     let groups = plans(&case.model(), &model, &sets, &args.common)?;
     let mut done = Done { sets: sets.len(), plans: groups.len(), fixed: Vec::new() };
-    let embedded = args.common.weights.limit(EMBEDDED);
     let mut units = Vec::new();
     for (g, group) in groups.into_iter().enumerate() {
         done.fixed.extend(group.fixed);
         let plan = &group.planned.plan;
         load::checked(plan).map_err(Bad::Fail)?;
         let folder = workshop.folder.join("models").join(format!("{index}_{g}"));
-        let module = module(&group.planned, &folder, embedded).map_err(failed)?;
+        let module = module(&group.planned, &folder, &args.common, EMBEDDED).map_err(failed)?;
         let data = folder.join("data");
+        let mut held = Vec::new();
         for (k, set) in group.sets.iter().filter_map(|s| sets.get(*s)).enumerate() {
-            for (j, input) in inputs(plan, &model, set)?.into_iter().enumerate() {
+            let inputs = inputs(plan, &model, set)?;
+            if args.common.mode == Mode::Eager {
+                held.push(Held::new(plan, &inputs));
+            }
+            for (j, input) in inputs.into_iter().enumerate() {
                 let path = data.join(format!("set_{k}")).join(format!("in_{j}"));
                 put(&path, &tensor_file(input)).map_err(failed)?;
             }
@@ -116,6 +124,7 @@ fn prepare(index: usize, case: &Case, args: &Args, workshop: &Workshop) -> Resul
             case: index,
             sets: group.sets,
             module,
+            held,
             ports: ports(plan),
             drawn: drawn::outputs(plan),
             data,
@@ -245,6 +254,7 @@ fn program(units: &[Unit], numbers: &[usize]) -> String {
 
 /// The function that runs the data sets of a unit, twice.
 fn driver(number: usize, unit: &Unit) -> String {
+    let eager = !unit.held.is_empty();
     let name = format!("m{number}");
     let module = &unit.module;
     let mut text = format!("\nfn run_{number}() -> Result<(), String> {{\n");
@@ -257,18 +267,30 @@ fn driver(number: usize, unit: &Unit) -> String {
     line(1, "for repeated in [false, true] {");
     line(2, "model.reset();");
     let folder = unit.data.to_string_lossy();
-    line(2, &format!("for set in harness::sets({folder:?}, {}, repeated) {{", unit.sets.len()));
+    let count = unit.sets.len();
+    if eager {
+        let held: Vec<String> = unit.held.iter().map(|h| format!("({}, {})", h.bytes, h.exact)).collect();
+        line(2, &format!("let held: [(u64, bool); {count}] = [{}];", held.join(", ")));
+        line(2, &format!("for (set, held) in harness::sets({folder:?}, {count}, repeated).zip(held) {{"));
+    } else {
+        line(2, &format!("for set in harness::sets({folder:?}, {count}, repeated) {{"));
+    }
     for i in 0..module.inputs.len() {
         line(3, &format!("let input_{i} = set.input({i})?;"));
     }
     line(3, &format!("let inputs = {};", module.inputs_of(&name, |i| format!("input_{i}"))));
-    line(3, "let before = harness::allocations();");
-    line(3, "let outputs = model.run(&inputs);");
-    line(3, "let allocated = harness::allocations() - before;");
-    line(3, "let outputs = outputs.map_err(harness::text)?;");
-    line(3, "if allocated > 0 {");
-    line(4, "return Err(format!(\"run() allocates {allocated} times\"));");
-    line(3, "}");
+    if eager {
+        line(3, "let before = harness::unfreed();");
+        line(3, "let outputs = model.run(&inputs).map_err(harness::text)?;");
+    } else {
+        line(3, "let before = harness::allocations();");
+        line(3, "let outputs = model.run(&inputs);");
+        line(3, "let allocated = harness::allocations() - before;");
+        line(3, "let outputs = outputs.map_err(harness::text)?;");
+        line(3, "if allocated > 0 {");
+        line(4, "return Err(format!(\"run() allocates {allocated} times\"));");
+        line(3, "}");
+    }
     for (i, field) in module.outputs.iter().enumerate() {
         line(3, &format!("set.output(\"out_{i}\", &outputs.{field})?;"));
     }
@@ -277,6 +299,14 @@ fn driver(number: usize, unit: &Unit) -> String {
     }
     for (i, field) in (module.outputs.len()..).zip(&module.states) {
         line(3, &format!("set.output(\"out_{i}\", &states.{field})?;"));
+    }
+    if eager {
+        line(3, "model.release();");
+        line(3, "harness::held(model.live_bytes(), model.peak_bytes(), held)?;");
+        line(3, "let left = harness::unfreed() - before;");
+        line(3, "if left != 0 {");
+        line(4, "return Err(format!(\"{left} allocations of the run are not freed\"));");
+        line(3, "}");
     }
     line(2, "}");
     line(1, "}");

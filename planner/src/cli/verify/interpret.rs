@@ -1,10 +1,10 @@
 //! A case through the interpreter.
 
 use super::drawn::{self, Drawn};
+use super::held::Held;
 use super::plans::{Group, inputs, plans};
 use super::{Done, Verdict};
-use crate::cli::Failure;
-use crate::cli::args::Common;
+use crate::cli::args::{Common, Mode};
 use crate::cli::case::{Bad, Case, Data, Set};
 use crate::cli::compare::{Tensor, Tolerance, alike, compare};
 use crate::cli::load;
@@ -60,15 +60,15 @@ fn serve(judge: &Judge<'_>, sets: &[Set], group: Group, common: &Common) -> Resu
     load::checked(&group.planned.plan).map_err(Bad::Fail)?;
     let fail = |e: runtime::Error| Bad::Fail(e.to_string());
     let weights = load::weights(&group.planned).map_err(fail)?;
-    let mode = load::mode(common).map_err(|f| match f {
-        Failure::Refused(what) => Bad::Unsupported(what),
-        other => Bad::Fail(format!("{other:?}")),
-    })?;
+    let mode = load::interpreted(common.mode);
     let mut interpreter = Interpreter::with_mode(group.planned.plan, weights, mode).map_err(fail)?;
     for index in group.sets {
         let Some(set) = sets.get(index) else { continue };
         let of_set = |bad: Bad| if sets.len() == 1 { bad } else { within(index, bad) };
         one(&mut interpreter, judge, set).map_err(of_set)?;
+        if common.mode == Mode::Eager {
+            held(&mut interpreter, judge, set).map_err(of_set)?;
+        }
     }
     Ok(())
 }
@@ -89,6 +89,17 @@ fn one(interpreter: &mut Interpreter, judge: &Judge<'_>, set: &Set) -> Result<()
     interpreter.run(&tensors).map_err(|e| Bad::Fail(e.to_string()))?;
     let interpreter = &*interpreter;
     judge.expected(set, |name| output(interpreter, name))
+}
+
+/// Whether the run held what the plan says, and gave it all back.
+fn held(interpreter: &mut Interpreter, judge: &Judge<'_>, set: &Set) -> Result<(), Bad> {
+    let wanted = Held::new(interpreter.plan(), &inputs(interpreter.plan(), judge.model, set)?);
+    wanted.check(interpreter.account().peak_bytes()).map_err(Bad::Fail)?;
+    interpreter.release();
+    match interpreter.account().live_bytes() {
+        0 => Ok(()),
+        left => Err(Bad::Fail(format!("{left} bytes are still held after the run"))),
+    }
 }
 
 /// The name of the model's output `index`.

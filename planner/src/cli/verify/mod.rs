@@ -2,6 +2,7 @@
 
 mod compiled;
 mod drawn;
+mod held;
 mod interpret;
 pub(super) mod plans;
 
@@ -35,6 +36,8 @@ planning has to know (a shape, say) are taken as fixed where all data sets agree
 
   --compiled              runs generated code instead of the interpreter: every case becomes a Rust module, all are built by
                           cargo, and each runs its data sets twice, which must give the same bits and allocate nothing
+  --mode eager            with or without `--compiled`: memory is taken and given back during the run; each run must hold at most
+                          what the plan says for its extents, and in the end nothing
   --json FILE             writes the results as JSON
   --strict                what is unsupported counts as failed
   --jobs N                cases at a time (default: one per core)
