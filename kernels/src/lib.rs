@@ -20,6 +20,8 @@ mod view;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod workspace_tests;
 
 pub mod activation;
 pub mod attention;
@@ -60,7 +62,7 @@ pub use fault::Fault;
 pub use isa::Isa;
 pub use view::{Dst, Shape, Src};
 
-use plan::{Primitive, for_each_primitive};
+use plan::{Filler, Primitive, for_each_primitive};
 
 macro_rules! dispatch {
     ($($name:ident($ty:ty) = $module:ident::$kernel:ident { $($rest:tt)* }),* $(,)?) => {
@@ -77,25 +79,70 @@ macro_rules! dispatch {
 }
 for_each_primitive!(dispatch);
 
-/// Bytes of workspace that a primitive needs for operands of these types and dims. It never shrinks when an extent grows,
-/// so its value at the largest extents bounds it over a range.
+/// The primitives whose kernels need no workspace.
+macro_rules! without_workspace {
+    () => {
+        Primitive::Map(_)
+            | Primitive::Copy(_)
+            | Primitive::Concat(_)
+            | Primitive::Pad(_)
+            | Primitive::Gather(_)
+            | Primitive::GatherElements(_)
+            | Primitive::GatherNd(_)
+            | Primitive::ScatterElements(_)
+            | Primitive::ScatterNd(_)
+            | Primitive::Reduce(_)
+            | Primitive::ArgReduce(_)
+            | Primitive::Cumulative(_)
+            | Primitive::Pool(_)
+            | Primitive::Softmax(_)
+            | Primitive::Norm(_)
+            | Primitive::Resize(_)
+            | Primitive::GridSample(_)
+            | Primitive::RoiAlign(_)
+            | Primitive::TopK(_)
+            | Primitive::NonZero(_)
+            | Primitive::Compress(_)
+            | Primitive::Iota(_)
+            | Primitive::Literal(_)
+            | Primitive::Random(_)
+            | Primitive::Col2Im(_)
+            | Primitive::Prepack(_)
+    };
+}
+
+/// Bytes of workspace that a primitive needs for operands of these types and dims: the one function that sizes it, for the planner,
+/// for the plan and for the kernel itself, whatever the instruction set. It never shrinks when an extent grows, so its value at the
+/// largest extents bounds it over a range. A primitive without a line here does not compile: none is known to need nothing.
 ///
 /// # Errors
-/// A [`Fault`] when the operands do not fit the primitive.
+/// A [`Fault`] when the operands do not fit the primitive; [`Fault::Extent`] where no address space holds an operand or the workspace.
 pub fn workspace(prim: &Primitive<i64>, reads: &[Option<Meta>], writes: &[Option<Meta>]) -> Result<usize, Fault> {
-    match prim {
-        Primitive::MatMul(p) => matmul::workspace(p, reads, writes),
-        Primitive::Conv(p) => conv::workspace(p, reads, writes),
-        Primitive::ConvTranspose(p) => conv_transpose::workspace(p, reads, writes),
-        Primitive::Rnn(p) => rnn::workspace(p, reads, writes),
-        Primitive::Attention(p) => attention::workspace(p, reads, writes),
-        Primitive::TopK(p) => topk::workspace(p, reads, writes),
-        Primitive::Unique(p) => unique::workspace(p, reads, writes),
-        Primitive::NonMaxSuppression(p) => nms::workspace(p, reads, writes),
-        Primitive::Resize(p) => resize::workspace(p, reads, writes),
-        Primitive::Softmax(p) => softmax::workspace(p, reads, writes),
-        Primitive::Dft(p) => dft::workspace(p, reads, writes),
-        Primitive::Det(p) => det::workspace(p, reads, writes),
-        _ => Ok(0),
-    }
+    let bytes = match prim {
+        Primitive::MatMul(p) => matmul::workspace(p, of_memory(reads)?, of_memory(writes)?)?,
+        Primitive::Conv(p) => conv::workspace(p, of_memory(reads)?, of_memory(writes)?)?,
+        Primitive::ConvTranspose(p) => conv_transpose::workspace(p, of_memory(reads)?, of_memory(writes)?)?,
+        Primitive::Rnn(p) => rnn::workspace(p, of_memory(reads)?, of_memory(writes)?)?,
+        Primitive::Attention(p) => attention::workspace(p, of_memory(reads)?, of_memory(writes)?)?,
+        Primitive::Unique(p) => unique::workspace(p, of_memory(reads)?, of_memory(writes)?)?,
+        Primitive::NonMaxSuppression(p) => nms::workspace(p, of_memory(reads)?, of_memory(writes)?)?,
+        Primitive::Dft(p) => dft::workspace(p, of_memory(reads)?, of_memory(writes)?)?,
+        Primitive::Det(p) => det::workspace(p, of_memory(reads)?, of_memory(writes)?)?,
+        without_workspace!() => 0,
+    };
+    if isize::try_from(bytes).is_ok() { Ok(bytes) } else { Err(Fault::Extent) }
+}
+
+/// Whether a primitive may need workspace, whatever its operands are.
+pub const fn uses_workspace<E: Filler>(prim: &Primitive<E>) -> bool {
+    !matches!(prim, without_workspace!())
+}
+
+/// The operands, if an address space can hold each, with extents of zero taken for one: products of some of their extents fit then.
+fn of_memory(operands: &[Option<Meta>]) -> Result<&[Option<Meta>], Fault> {
+    let fits = |meta: &Meta| {
+        let count = meta.dims.iter().try_fold(1usize, |n, d| n.checked_mul((*d).max(1)));
+        count.and_then(|n| meta.dtype.bytes_of(n)).is_some_and(|bytes| isize::try_from(bytes).is_ok())
+    };
+    if operands.iter().flatten().all(fits) { Ok(operands) } else { Err(Fault::Extent) }
 }

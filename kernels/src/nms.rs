@@ -20,7 +20,7 @@ pub fn nms(p: &NonMaxSuppression, call: &mut Call<'_, '_>) -> Result<(), Fault> 
     let overlap = call.opt_src(3).map(|s| scalar::<f32>(&s)).transpose()?.unwrap_or(0.0);
     let threshold = call.opt_src(4).map(|s| scalar::<f32>(&s)).transpose()?;
     let (boxes, scores) = (boxes.slice::<f32>()?, scores.slice::<f32>()?);
-    let order = call.take_workspace_of::<u32>(n)?;
+    let order = call.take_workspace_of::<u32>(room(n)?)?;
     let rows = y.slice::<i64>()?;
     let (planned, mut kept) = (rows.len() / 3, 0);
     for batch in 0..batches {
@@ -59,8 +59,12 @@ pub fn nms(p: &NonMaxSuppression, call: &mut Call<'_, '_>) -> Result<(), Fault> 
 /// A [`Fault`] when the operands do not fit.
 pub fn workspace(_p: &NonMaxSuppression, reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
     let boxes = reads.first().copied().flatten().ok_or(Fault::Missing { operand: 0 })?;
-    let n = boxes.dims.get(1).copied().unwrap_or(0);
-    n.checked_mul(size_of::<u32>()).ok_or(Fault::Extent)
+    room(boxes.dims.get(1).copied().unwrap_or(0))?.checked_mul(size_of::<u32>()).ok_or(Fault::Extent)
+}
+
+/// Indices for so many boxes, each of which has to be one of 32 bits.
+fn room(boxes: usize) -> Result<usize, Fault> {
+    if u32::try_from(boxes).is_ok() { Ok(boxes) } else { Err(Fault::Unsupported("more than 2^32 - 1 boxes")) }
 }
 
 /// The one element of an operand.

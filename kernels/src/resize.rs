@@ -8,7 +8,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use crate::{Call, Dst, Element, Fault, Meta, Src};
+use crate::{Call, Dst, Element, Fault, Src};
 use half::{bf16, f16};
 use plan::prim::{CoordinateMode, NearestMode, Resize, ResizeMode};
 use plan::{DType, MAX_RANK};
@@ -40,14 +40,6 @@ pub fn resize(p: &Resize, call: &mut Call<'_, '_>) -> Result<(), Fault> {
         DType::I64 => each::<i64>(&resampler, &x, &mut y),
         found => Err(Fault::DType { found, wanted: "a float or an integer" }),
     }
-}
-
-/// Bytes of workspace.
-///
-/// # Errors
-/// None.
-pub fn workspace(_p: &Resize, _reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
-    Ok(0)
 }
 
 /// An element that can be interpolated: integers are rounded to nearest even and saturate.

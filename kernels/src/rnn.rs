@@ -59,8 +59,10 @@ impl Extents {
         };
         let rows = hidden.checked_mul(gates).ok_or(Fault::Extent)?;
         // What follows multiplies freely below this.
-        seq.checked_mul(batch)
-            .and_then(|x| x.checked_mul(rows))
+        let factors = [seq, batch, rows].map(|x| x.max(1));
+        factors
+            .into_iter()
+            .try_fold(1usize, usize::checked_mul)
             .filter(|x| *x < isize::MAX as usize / 64)
             .ok_or(Fault::Extent)?;
         Ok(Extents { seq, batch, input, hidden, rows })

@@ -5,7 +5,7 @@
 //! made of rounds. Rows of nothing but `-inf` give NaN; `-inf` among other numbers gives 0.
 
 use crate::{
-    Call, Fault, Meta,
+    Call, Fault,
     real::{Reals, RealsMut, Total, rounded},
     simd::{Simd, isa_fn, lanes1},
     vecmath,
@@ -51,14 +51,6 @@ pub fn softmax(p: &Softmax, call: &mut Call<'_, '_>) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-/// Bytes of workspace: none.
-///
-/// # Errors
-/// None.
-pub fn workspace(_p: &Softmax, _reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
-    Ok(0)
 }
 
 /// `n >= 1` elements `step` apart.

@@ -4,7 +4,7 @@
 //! needed; at the end it is sorted in place.
 
 use crate::{
-    Call, Fault, Meta,
+    Call, Fault,
     number::{match_number, order},
     walk::Walk,
 };
@@ -119,14 +119,6 @@ impl Heap {
             j = child;
         }
     }
-}
-
-/// Bytes of workspace: none.
-///
-/// # Errors
-/// Never.
-pub fn workspace(_p: &TopK, _reads: &[Option<Meta>], _writes: &[Option<Meta>]) -> Result<usize, Fault> {
-    Ok(0)
 }
 
 #[cfg(test)]
