@@ -1,6 +1,7 @@
-//! Matrix products: operands and batches. The f32 product is in `gemm`, other types in `reference`.
+//! Matrix products: operands and batches. The f32 product is in `gemm`, that of bytes in `bytes`, other types in `reference`.
 
 pub(crate) mod activate;
+mod bytes;
 pub(crate) mod gemm;
 mod micro;
 mod reference;

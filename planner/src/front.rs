@@ -29,6 +29,8 @@ pub struct Options {
     pub budget: Option<u64>,
     /// The plan is for the eager executor: the budget is for what that holds at once.
     pub eager: bool,
+    /// Keeps the steps in the order that the graph has them in, whatever memory that needs: to see what ordering saves.
+    pub file_order: bool,
 }
 
 /// The values of a free dim: `lo`, `lo + step`, ..., `hi`.
@@ -129,8 +131,8 @@ fn finish(
         let error = Error::new(ErrorKind::Invalid, p.what);
         if let Some(remedy) = p.remedy { error.remedy(remedy) } else { error }
     })?;
-    crate::memory::optimise(&mut plan, &crate::memory::Options::default())
-        .map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
+    let memory = crate::memory::Options { reorder: !options.file_order, ..Default::default() };
+    crate::memory::optimise(&mut plan, &memory).map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
     let needed = if options.eager { plan.certificate.eager_peak_bytes } else { plan.arena_bytes };
     match options.budget {
         Some(budget) if needed > budget => Err(over_budget(&plan, options.eager, needed, budget)),

@@ -47,7 +47,11 @@ pub(super) fn run(p: &MatMul, call: &Call<'_, '_>, product: &Product<'_>, dst: &
         (a @ (DType::I8 | DType::U8), b @ (DType::I8 | DType::U8), DType::I32) if identity => {
             let zero_a = zeros(call.opt_src(4), product.a.dims(), a, 1)?;
             let zero_b = zeros(call.opt_src(5), product.b.dims(), b, 0)?;
-            quantised(product, dst, zero_a, zero_b)
+            let signed = (a == DType::I8, b == DType::I8);
+            match super::bytes::supports(product) {
+                true => super::bytes::run(call.isa(), product, dst.slice()?, (zero_a, zero_b), signed),
+                false => quantised(product, dst, zero_a, zero_b),
+            }
         }
         (a, b, _) if a != b => unlike,
         (DType::F64, ..) => {
@@ -92,11 +96,19 @@ fn floats<T: Element, S: Sum>(
 
 /// A zero point for each row or column, or one for all: bytes, strides and the value of a byte.
 #[derive(Clone, Copy)]
-struct Zeros<'a> {
+pub(super) struct Zeros<'a> {
     data: &'a [u8],
     origin: usize,
-    strides: Strides,
+    pub strides: Strides,
     signed: bool,
+}
+
+impl Zeros<'_> {
+    /// The one at this distance from the first.
+    #[inline(always)]
+    pub fn get(&self, at: isize) -> i32 {
+        widen(self.data[self.origin.wrapping_add_signed(at)], self.signed)
+    }
 }
 
 /// The zero points of an operand of 8 bits: one, one for each of the last axis but `from_end`, or dims that broadcast to
@@ -154,7 +166,7 @@ fn quantised(
     let zero = |zeros: &Option<Zeros<'_>>, i: usize, stride: fn(&Strides) -> isize, batch: isize| match zeros {
         Some(z) => {
             let at = batch.wrapping_add(stride(&z.strides).wrapping_mul(i as isize));
-            widen(z.data[z.origin.wrapping_add_signed(at)], z.signed)
+            z.get(at)
         }
         None => 0,
     };

@@ -166,6 +166,41 @@ fn zero_points() {
     assert!(go(Some(Tensor::of(&[3u8, 250, 1], &[1, 3])), None).is_err());
 }
 
+/// Bytes of either sign in either matrix, with tails of every kind, the right one also with its columns apart.
+#[test]
+fn bytes_in_tiles() {
+    let mut rng = Rng::new(12);
+    for round in 0..120 {
+        let (g, m, n, k) = (1 + rng.below(2), 1 + rng.below(9), 1 + rng.below(70), rng.below(40));
+        let mut bytes = |count: usize| -> Vec<u8> { (0..count).map(|_| rng.below(256) as u8).collect() };
+        let (a, b, za, zb) = (bytes(g * m * k), bytes(g * k * n), bytes(m), bytes(n));
+        let (a_signed, b_signed) = (round & 1 == 0, round & 2 == 0);
+        let tensor = |data: &[u8], dims: &[usize], signed: bool| match signed {
+            true => Tensor::of(&data.iter().map(|x| *x as i8).collect::<Vec<_>>(), dims),
+            false => Tensor::of(data, dims),
+        };
+        let wide = |x: u8, signed: bool| if signed { i32::from(x as i8) } else { i32::from(x) };
+        let mut wanted = vec![];
+        for place in 0..g * m * n {
+            let (batch, i, j) = (place / (m * n), place / n % m, place % n);
+            let left = |x: usize| wide(a[(batch * m + i) * k + x], a_signed) - wide(za[i], a_signed);
+            let right = |x: usize| wide(b[(batch * k + x) * n + j], b_signed) - wide(zb[j], b_signed);
+            wanted.push((0..k).map(|x| left(x) * right(x)).sum::<i32>());
+        }
+        let (at, mut bt) = (tensor(&a, &[g, m, k], a_signed), tensor(&b, &[g, k, n], b_signed));
+        if round % 5 == 0 {
+            bt = bt.scattered(&mut rng);
+        }
+        let (za, zb) = (tensor(&za, &[m], a_signed), tensor(&zb, &[n], b_signed));
+        for isa in isas() {
+            let mut out = [Tensor::zeros(DType::I32, &[g, m, n])];
+            let reads = [Some(&at), Some(&bt), None, None, Some(&za), Some(&zb)];
+            run(&prim(MatLayout::Plain, ActivationKind::Identity), &reads, &mut out, None, isa).unwrap();
+            assert_eq!(out[0].to_vec::<i32>(), wanted, "{round} {isa:?} {g} {m} {n} {k}");
+        }
+    }
+}
+
 #[test]
 fn operands_that_do_not_fit_are_refused() {
     let p = prim(MatLayout::Plain, ActivationKind::Identity);

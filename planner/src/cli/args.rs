@@ -23,6 +23,7 @@ options of every command on a model:
                           eager one the most that it holds at once
   --weights embed|file    weights in the binary or in a file (default: embed up to 512 MiB)
   --align N               alignment of every buffer in bytes (default 64)
+  --order best|file       steps in the order that needs least memory (default), or as the file has them
   --name NAME             the model's name (default: the stem of its file)
 ";
 
@@ -141,6 +142,8 @@ pub struct Common {
     pub weights: WeightsAt,
     /// `--align`.
     pub align: u64,
+    /// `--order file`.
+    pub file_order: bool,
     /// `--name`.
     pub name: Option<String>,
 }
@@ -182,6 +185,7 @@ impl Common {
                     return Err(Failure::Usage(format!("--align takes a power of two, not `{}`", self.align)));
                 }
             }
+            "--order" => self.file_order = choice(parser, "--order", &[("best", false), ("file", true)])?,
             "--name" => self.name = Some(text(parser)?),
             _ => return Ok(false),
         }

@@ -29,6 +29,7 @@ pub fn options(common: &Common, model: &Path) -> Result<Options, Failure> {
         align: common.align,
         budget: common.budget,
         eager: common.mode == Mode::Eager,
+        file_order: common.file_order,
     })
 }
 

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use kernels::{Call, Dst, Fault, Meta, Shape, Src};
 use plan::{Axes, DType, ExprId, Primitive};
 
-/// Constants of up to this many bytes are always folded; larger ones where they are at most twice their operands, or are
-/// weights in the form that a kernel reads, which may be four times as large.
+/// Constants of up to this many bytes are always folded; larger ones where they are at most twice their operands, or have no more
+/// elements than these.
 pub(super) const SMALL: usize = 1 << 20;
 
 /// All that is folded and still needed may have this many bytes, and so many times those of the model's own constants: once where
@@ -47,11 +47,11 @@ impl Builder {
             let count = d.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
             n.checked_add(t.bytes_of(count)?)
         });
-        let packs = matches!(prim, Primitive::Prepack(_));
-        let times = if packs { 4 } else { 2 };
         let elements = |dims: &[usize]| dims.iter().fold(1usize, |n, d| n.saturating_mul(*d));
         let most = sources.iter().flatten().map(|s| elements(&s.stored)).max().unwrap_or(0);
+        let packs = matches!(prim, Primitive::Prepack(_));
         let widens = packs || targets.iter().all(|(_, dims)| elements(dims) <= most);
+        let times = if widens { WIDENED } else { 2 };
         if wanted.is_none_or(|w| w > SMALL.max(given.saturating_mul(times)) || !self.may_fold(w, widens)) {
             return Ok(None);
         }
