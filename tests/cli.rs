@@ -203,6 +203,41 @@ fn a_run_reads_and_writes_npy() {
     assert!(dims.contains("'<f4'") && dims.contains("(2, "), "{dims}");
 }
 
+/// The eager executor wherever a mode can be asked for: the same outputs, its own code, its own figure, its own budget.
+#[test]
+fn the_eager_executor_is_a_mode() {
+    let (folder, model) = (scratch("cli-eager"), magika());
+    let out = folder.to_string_lossy().into_owned();
+    let eager = |args: &[&str]| planner(args.iter().copied().chain(["--mode", "eager"]));
+    let (code, text, err) = eager(&["report", &model, "--json", "--dim", DIM]);
+    assert_eq!(code, 0, "{err}");
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["mode"], "eager");
+    let peak = report["eager_peak_bytes"].as_u64().unwrap();
+    let (exact, less) = (peak.to_string(), (peak - 1).to_string());
+    let (code, text, err) = eager(&["emit", &model, "-o", &out, "--dim", DIM, "--budget", &exact]);
+    assert!(code == 0 && text.contains("held at once, at most"), "{text}{err}");
+    let code = fs::read_to_string(folder.join("magika.rs")).unwrap();
+    assert!(code.contains(&format!("PEAK_BYTES: usize = {peak}")) && !code.contains("ARENA_BYTES"), "{code}");
+    let (code, _, err) = eager(&["emit", &model, "-o", &out, "--dim", DIM, "--budget", &less]);
+    let wanted = format!("the eager executor holds up to {peak} bytes, the budget is {less}");
+    assert!(code == 1 && err.contains(&wanted), "{err}");
+    let input = folder.join("in.npy");
+    let data: Vec<u8> = (0..2048i32).flat_map(|i| (i % 257).to_le_bytes()).collect();
+    fs::write(&input, common::npy("<i4", "1, 2048", &data)).unwrap();
+    let argument = format!("bytes={}", input.display());
+    let outputs = ["static", "eager"].map(|mode| {
+        let folder = folder.join(mode);
+        let out = folder.to_string_lossy().into_owned();
+        let (code, _, err) = planner(["run", &model, "--input", &argument, "-o", &out, "--mode", mode]);
+        assert_eq!(code, 0, "{err}");
+        let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|e| fs::read(e.unwrap().path()).unwrap()).collect();
+        assert_eq!(files.len(), 1);
+        files
+    });
+    assert_eq!(outputs[0], outputs[1]);
+}
+
 #[test]
 fn a_problem_is_packed() {
     let folder = scratch("cli-pack");

@@ -162,12 +162,16 @@ fn chain(nodes: usize) -> Graph {
     net.finish(&x)
 }
 
-/// The code of a model, and how many steps its plan has.
-fn code(graph: &Graph) -> (String, usize) {
+/// The code of a model for both executors, and how many steps its plan has.
+fn code(graph: &Graph) -> ([String; 2], usize) {
     let model = planner::onnx::read_bytes(graph.model().into(), None).unwrap();
     let planned = planner::plan(model, &planner::Options::default()).unwrap();
     let steps = planned.plan.blocks.iter().map(|b| b.steps.len()).sum();
-    (codegen::generate(&planned.plan, &codegen::Options::default()).unwrap(), steps)
+    let code = [codegen::Mode::Static, codegen::Mode::Eager].map(|mode| {
+        let options = codegen::Options { mode, ..codegen::Options::default() };
+        codegen::generate(&planned.plan, &options).unwrap()
+    });
+    (code, steps)
 }
 
 /// Lines of the longest function.
@@ -194,19 +198,21 @@ fn longest(code: &str) -> usize {
 fn code_stays_small() {
     for nodes in [100, 1_000, 4_000] {
         for (kind, graph) in [("transformer", transformer(nodes)), ("chain", chain(nodes))] {
-            let (code, steps) = code(&graph);
-            let (lines, function) = (code.lines().count(), longest(&code));
-            println!("{kind}: {} nodes, {steps} steps: {lines} lines, longest function {function}", graph.count());
+            let (codes, steps) = code(&graph);
             assert!(graph.count() >= nodes);
-            // Where no two nodes become one step, each is a line; every third has weights, which are another.
-            let most = if kind == "chain" { 200 + nodes * 7 / 4 } else { LINES * nodes / 4_000 + 400 };
-            assert!(lines < most, "{kind} of {nodes} nodes: {lines} lines");
-            assert!(function <= FUNCTION, "{kind} of {nodes} nodes: a function of {function} lines");
+            for (mode, code) in ["static", "eager"].iter().zip(codes) {
+                let (lines, function) = (code.lines().count(), longest(&code));
+                println!("{kind}, {mode}: {nodes} nodes, {steps} steps: {lines} lines, longest function {function}");
+                // Where no two nodes become one step, each is a line; every third has weights, which are another.
+                let most = if kind == "chain" { 200 + nodes * 7 / 4 } else { LINES * nodes / 4_000 + 400 };
+                assert!(lines < most, "{kind} of {nodes} nodes, {mode}: {lines} lines");
+                assert!(function <= FUNCTION, "{kind} of {nodes} nodes, {mode}: a function of {function} lines");
+            }
         }
     }
     // More lines for more nodes, so that the figures are about the models.
     let (small, large) = (code(&chain(10)).0, code(&chain(20)).0);
-    assert!(small.lines().count() < large.lines().count());
+    assert!(small[0].lines().count() < large[0].lines().count());
 }
 
 #[test]

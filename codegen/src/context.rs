@@ -32,7 +32,7 @@ impl Context<'_, '_> {
     }
 
     /// Buffers with their bytes in a run, in a function that has `sizes`.
-    pub(crate) fn takes(&self, takes: &[(u32, plan::BufferId)]) -> Result<String, Error> {
+    pub(crate) fn takes(&self, takes: &[(u32, plan::BufferId)]) -> Result<Vec<String>, Error> {
         let mut items = Vec::with_capacity(takes.len());
         for (number, id) in takes {
             let found = buffer(self.plan, *id)?;
@@ -45,6 +45,6 @@ impl Context<'_, '_> {
             };
             items.push(format!("({number}, {bytes})"));
         }
-        Ok(items.join(", "))
+        Ok(items)
     }
 }

@@ -19,7 +19,7 @@ impl Generator<'_> {
         out.line("");
         out.line("use ::flightplan::runtime as rt;");
         let used = |name: &&&str| uses(model, name) || uses(code, name);
-        let names = ["DType", "EagerFrame", "Fault", "Frame", "Operand", "Room", "Scratch", "Space"];
+        let names = ["DType", "EagerFrame", "Fault", "Frame", "Operand", "Room", "Scratch", "Space", "Turn"];
         let names: Vec<&str> = names.iter().filter(used).copied().collect();
         if !names.is_empty() {
             out.line(&format!("use rt::{{{}}};", names.join(", ")));

@@ -1,7 +1,7 @@
 //! Lines of Rust, broken where they are too long.
 
 /// The longest line.
-const WIDTH: usize = 120;
+pub(crate) const WIDTH: usize = 120;
 
 /// Text that grows line by line.
 #[derive(Debug, Default)]

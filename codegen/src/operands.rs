@@ -26,7 +26,7 @@ pub(crate) struct Operands {
 
 /// Definitions without their names, each once, in the order of their first use.
 #[derive(Debug, Default)]
-struct Shared {
+pub(crate) struct Shared {
     index: BTreeMap<String, usize>,
     list: Vec<(String, Vec<String>)>,
 }
@@ -36,7 +36,7 @@ const COMMENTED: usize = 3;
 
 impl Shared {
     /// The number of a definition, which is one of `name`.
-    fn add(&mut self, definition: String, name: &str) -> usize {
+    pub(crate) fn add(&mut self, definition: String, name: &str) -> usize {
         let next = self.list.len();
         let i = *self.index.entry(definition.clone()).or_insert(next);
         if i == next {
@@ -51,7 +51,7 @@ impl Shared {
     }
 
     /// Each definition with its number and a comment.
-    fn each(&self) -> impl Iterator<Item = (usize, &str, String)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (usize, &str, String)> {
         self.list.iter().enumerate().map(|(i, (definition, names))| {
             let mut text = names.iter().take(COMMENTED).map(|n| comment(n)).collect::<Vec<_>>().join(", ");
             if names.len() > COMMENTED {

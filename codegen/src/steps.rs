@@ -3,10 +3,10 @@
 use crate::{
     Error, Mode,
     context::Context,
-    layout::Lines,
+    layout::{Lines, WIDTH},
     literal::parameters,
     names::{comment, quoted, snake_case},
-    operands::{Operands, buffer},
+    operands::{Operands, Shared, buffer},
     places::Spot,
 };
 use plan::{Action, BlockId, BufferId, ExprId, Plan, Primitive, Step, ValueId, for_each_primitive};
@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps in one function.
 const STAGE: usize = 32;
+/// Before a statement of a function.
+const INDENT: usize = 4;
 
 /// The functions of a plan's blocks, and the constants that they use.
 #[derive(Default)]
@@ -25,6 +27,9 @@ pub(crate) struct Steps {
     counts: BTreeMap<&'static str, usize>,
     /// Workspaces by their text.
     scratches: BTreeMap<String, usize>,
+    /// What steps give back and take, where that is known, and where only the run knows the bytes.
+    turns: Shared,
+    dynamic_turns: Shared,
     /// Name and kind of each step.
     table: Vec<(String, &'static str)>,
 }
@@ -152,7 +157,7 @@ impl Steps {
     ) -> Result<(), Error> {
         let mut body = Body::default();
         for (i, step) in (first..).zip(steps) {
-            let mut takes = String::new();
+            let mut takes = Vec::new();
             let mut gives = Vec::new();
             if let Some(turn) = c.places.turn(block, i) {
                 takes = c.takes(&turn.takes)?;
@@ -190,7 +195,7 @@ impl Steps {
         c: Context<'_, '_>,
         operands: &mut Operands,
         step: &Step,
-        takes: &str,
+        takes: &[String],
         body: &mut Body,
     ) -> Result<(), Error> {
         let index = self.table.len();
@@ -206,7 +211,7 @@ impl Steps {
         let at = if takes.is_empty() && gives.is_empty() {
             format!("f.at({index})")
         } else {
-            format!("f.begin({index}, &[{}], &[{takes}])?", list(&gives))
+            format!("f.begin({index}, {})?", self.turn(&gives, takes))
         };
         match &step.action {
             Action::Run { .. } => self.primitive(c, operands, step, &at, body),
@@ -233,6 +238,17 @@ impl Steps {
         }
     }
 
+    /// A reference to what a step gives back and takes.
+    fn turn(&mut self, gives: &[u32], takes: &[String]) -> String {
+        let ty = format!("Turn<{}, {}>", gives.len(), takes.len());
+        let text = format!("Turn::new([{}], [{}])", list(gives), takes.join(", "));
+        if takes.iter().any(|take| take.contains("sizes")) {
+            let i = self.dynamic_turns.add(format!("Result<{ty}, Fault>\nOk({text})"), "");
+            return format!("&t{i}(sizes)?");
+        }
+        format!("&T{}", self.turns.add(format!("{ty} = {text}"), ""))
+    }
+
     /// The call of a primitive; `at` is the frame in that step.
     fn primitive(
         &mut self,
@@ -251,7 +267,14 @@ impl Steps {
             None => String::from("Scratch::NONE"),
         };
         if defines.is_empty() {
-            body.code(format!("{at}.call({params}, {reads}, {writes}, {scratch}, &mut [])?;"));
+            let call = format!("call({params}, {reads}, {writes}, {scratch}, &mut [])?;");
+            // Where one line with its comment has no room for both, two have.
+            if c.places.mode == Mode::Eager && at.len() + call.len() + body.comment.len() + INDENT + 4 > WIDTH {
+                body.code(format!("{at};"));
+                body.code(format!("f.{call}"));
+            } else {
+                body.code(format!("{at}.{call}"));
+            }
             return Ok(());
         }
         let names: Vec<String> = (0..defines.len()).map(|i| format!("found_{i}")).collect();
@@ -307,6 +330,13 @@ impl Steps {
         scratches.sort_by_key(|(_, number)| *number);
         for (text, number) in scratches {
             out.line(&format!("const S{number}: Scratch = {text};"));
+        }
+        for (i, definition, _) in self.turns.each() {
+            out.line(&format!("const T{i}: {definition};"));
+        }
+        for (i, definition, _) in self.dynamic_turns.each() {
+            let (ty, body) = definition.split_once('\n').unwrap_or_default();
+            out.function(&format!("fn t{i}(sizes: &Sizes) -> {ty}"), body, "");
         }
         out.append(self.parameter_lines);
         out.line("");

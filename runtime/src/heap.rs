@@ -142,6 +142,20 @@ impl Heap {
     }
 }
 
+/// What a step of the eager executor gives back and takes when it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn<const G: usize, const T: usize> {
+    gives: [u32; G],
+    takes: [(u32, usize); T],
+}
+
+impl<const G: usize, const T: usize> Turn<G, T> {
+    /// Buffers that are given back, and those that are taken, each with its bytes in this run.
+    pub const fn new(gives: [u32; G], takes: [(u32, usize); T]) -> Turn<G, T> {
+        Turn { gives, takes }
+    }
+}
+
 /// The memory of one run of the eager executor: a [`Frame`] that can also take buffers and give them back. A plain frame, which
 /// the static executor runs on, can do neither.
 pub struct EagerFrame<'a>(Frame<'a>);
@@ -159,13 +173,20 @@ impl<'a> EagerFrame<'a> {
         EagerFrame(Frame::with_heap(states, heap, weights, inputs, isa))
     }
 
-    /// Begins a step: gives back what the steps before it were the last to use, then takes what it is the first to use, each
-    /// with its bytes in this run.
+    /// Begins a step: gives back what the steps before it were the last to use, then takes what it is the first to use.
     ///
     /// # Errors
     /// A [`Fault`] where the one is not held, or the other is, or there is no memory.
+    pub fn begin<const G: usize, const T: usize>(
+        &mut self,
+        step: usize,
+        turn: &Turn<G, T>,
+    ) -> Result<&mut Frame<'a>, Fault> {
+        self.turn(step, &turn.gives, &turn.takes)
+    }
+
     #[inline(never)]
-    pub fn begin(&mut self, step: usize, gives: &[u32], takes: &[(u32, usize)]) -> Result<&mut Frame<'a>, Fault> {
+    fn turn(&mut self, step: usize, gives: &[u32], takes: &[(u32, usize)]) -> Result<&mut Frame<'a>, Fault> {
         self.give(gives)?;
         self.0.at(step);
         for (buffer, bytes) in takes {
@@ -257,10 +278,10 @@ mod tests {
         let mut heap = Heap::new(2, 64);
         let account = heap.account().clone();
         let mut frame = EagerFrame::new(&mut states, &mut heap, &weights, &[], Isa::Portable);
-        frame.begin(0, &[], &[(0, 64)]).unwrap();
-        frame.begin(1, &[0], &[(1, 64), (0, 32)]).unwrap();
+        frame.begin(0, &Turn::new([], [(0, 64)])).unwrap();
+        frame.begin(1, &Turn::new([0], [(1, 64), (0, 32)])).unwrap();
         assert_eq!((account.live_bytes(), account.peak_bytes()), (128, 128));
-        assert_eq!(frame.begin(2, &[1], &[(0, 8)]).err(), Some(Fault::Held { buffer: 0 }));
+        assert_eq!(frame.begin(2, &Turn::new([1], [(0, 8)])).err(), Some(Fault::Held { buffer: 0 }));
         assert_eq!(frame.0.step(), 2);
     }
 }

@@ -40,7 +40,7 @@ pub use error::{Error, ErrorKind, Name, TensorProblem};
 pub use frame::{Frame, Scratch};
 pub use half;
 #[cfg(feature = "alloc")]
-pub use heap::{Account, EagerFrame, Heap};
+pub use heap::{Account, EagerFrame, Heap, Turn};
 pub use kernel::Kernel;
 pub use kernels::{self, Fault, Isa};
 pub use operand::{Operand, Room, Space};

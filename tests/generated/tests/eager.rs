@@ -19,7 +19,7 @@ fn aligned(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN)
 }
 
-/// Three runs with changing shapes: equal bits, as much memory as each run's rows need, and nothing left.
+/// Row A8. Three runs with changing shapes: equal bits, as much memory as each run's rows need, and nothing left.
 #[test]
 fn what_a_run_takes_follows_its_extents() {
     let x: Vec<f32> = (0..24).map(|v| v as f32).collect();

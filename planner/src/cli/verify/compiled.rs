@@ -112,7 +112,7 @@ fn prepare(index: usize, case: &Case, args: &Args, workshop: &Workshop) -> Resul
         for (k, set) in group.sets.iter().filter_map(|s| sets.get(*s)).enumerate() {
             let inputs = inputs(plan, &model, set)?;
             if args.common.mode == Mode::Eager {
-                held.push(Held::new(plan, &inputs));
+                held.push(Held::new(plan, &inputs)?);
             }
             for (j, input) in inputs.into_iter().enumerate() {
                 let path = data.join(format!("set_{k}")).join(format!("in_{j}"));

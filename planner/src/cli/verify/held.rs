@@ -1,8 +1,7 @@
 //! What the eager executor must have held in a run: the figure of the plan's schedule, at the extents of that run.
 
-use crate::cli::case::Data;
-use crate::memory::usage;
-use crate::peak::peak;
+use crate::cli::case::{Bad, Data};
+use crate::memory::usage::{self, Usage};
 use plan::{Action, Class, Plan, SymbolKind, evaluate_all};
 
 /// Bytes of activations and workspaces.
@@ -16,7 +15,7 @@ pub struct Held {
 
 impl Held {
     /// For these inputs, in the plan's order.
-    pub fn new(plan: &Plan, inputs: &[&Data]) -> Held {
+    pub fn new(plan: &Plan, inputs: &[&Data]) -> Result<Held, Bad> {
         let value = |s: plan::SymbolId| match plan.symbols.get(s.index())?.kind {
             SymbolKind::Input { input, axis } => {
                 i64::try_from(*inputs.get(input as usize)?.dims.get(axis as usize)?).ok()
@@ -24,8 +23,10 @@ impl Held {
             SymbolKind::Run {} => None,
         };
         let sizes = usage::sizes(plan, value);
+        let usage = Usage::new(plan).map_err(|e| Bad::Fail(e.to_string()))?;
         let states = plan.buffers.iter().zip(&sizes).filter(|(b, _)| b.class == Class::Persist);
-        let states: u64 = states.map(|(_, size)| *size).sum();
+        let states = states.fold(0u64, |sum, (_, size)| sum.saturating_add(*size));
+        let peak = usage.curve(&usage.eager, &sizes).into_iter().max().unwrap_or(0);
         let straight = plan.blocks.first().is_none_or(|block| {
             let body = |a: &Action| matches!(a, Action::If { .. } | Action::Loop { .. });
             !block.steps.iter().any(|s| body(&s.action))
@@ -33,7 +34,7 @@ impl Held {
         let exprs = evaluate_all(&plan.exprs, value);
         let known =
             plan.buffers.iter().all(|b| b.eager.is_none() || exprs.get(b.bytes.index()).copied().flatten().is_some());
-        Held { bytes: peak(plan, &sizes).bytes.saturating_sub(states), exact: straight && known }
+        Ok(Held { bytes: peak.saturating_sub(states), exact: straight && known })
     }
 
     /// What is wrong with a run that held this much at most.

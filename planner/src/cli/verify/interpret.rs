@@ -93,7 +93,7 @@ fn one(interpreter: &mut Interpreter, judge: &Judge<'_>, set: &Set) -> Result<()
 
 /// Whether the run held what the plan says, and gave it all back.
 fn held(interpreter: &mut Interpreter, judge: &Judge<'_>, set: &Set) -> Result<(), Bad> {
-    let wanted = Held::new(interpreter.plan(), &inputs(interpreter.plan(), judge.model, set)?);
+    let wanted = Held::new(interpreter.plan(), &inputs(interpreter.plan(), judge.model, set)?)?;
     wanted.check(interpreter.account().peak_bytes()).map_err(Bad::Fail)?;
     interpreter.release();
     match interpreter.account().live_bytes() {
