@@ -98,18 +98,24 @@ impl Facts {
         self.parents.get(block as usize).copied().flatten()
     }
 
-    /// Whether a loop lies between a block and an ancestor of it.
-    pub fn repeats(&self, mut block: u32, ancestor: u32) -> bool {
+    /// The innermost body of a loop that a block is, or lies in, within an ancestor of it.
+    pub fn repeats(&self, mut block: u32, ancestor: u32) -> Option<u32> {
         while block != ancestor {
             if self.in_loop.get(block as usize).copied().unwrap_or(false) {
-                return true;
+                return Some(block);
             }
-            match self.parent(block) {
-                Some((parent, _)) => block = parent,
-                None => return false,
-            }
+            (block, _) = self.parent(block)?;
         }
-        false
+        None
+    }
+
+    /// Whether a block is another one, or lies in it.
+    pub fn within(&self, mut block: u32, ancestor: u32) -> bool {
+        while block != ancestor {
+            let Some((parent, _)) = self.parent(block) else { return false };
+            block = parent;
+        }
+        true
     }
 
     /// Buffers that the eager executor gives back after a step that does not touch them.
@@ -191,12 +197,14 @@ fn tree(plan: &Plan) -> Result<Tree, Rejection> {
                     Some(None) if c != 0 => {}
                     Some(_) => return wrong(child.0, "is run from more than one place"),
                 }
-                parents[c] = Some((b, i as u32));
-                in_loop[c] = matches!(step.action, Action::Loop { .. });
-                depths[c] = depths[b as usize] + 1;
-                if depths[c] > MAX_DEPTH {
+                let depth = depths.get(b as usize).map_or(0, |d| d + 1);
+                if depth > MAX_DEPTH {
                     return wrong(child.0, "is nested too deeply");
                 }
+                let repeats = matches!(step.action, Action::Loop { .. });
+                parents.get_mut(c).into_iter().for_each(|p| *p = Some((b, i as u32)));
+                in_loop.get_mut(c).into_iter().for_each(|l| *l = repeats);
+                depths.get_mut(c).into_iter().for_each(|d| *d = depth);
                 order.push(child.0);
             }
         }

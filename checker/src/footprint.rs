@@ -145,18 +145,19 @@ impl Footprint {
         let mut at = self.start;
         loop {
             f(at);
-            let mut axis = self.axes.len();
-            loop {
-                let Some(a) = axis.checked_sub(1) else { return };
-                axis = a;
-                let (count, stride) = self.axes[a];
-                index[a] += 1;
-                if index[a] < count {
+            // The innermost axis that has a place left; those within it begin again.
+            let advanced = index.iter_mut().zip(&self.axes).rev().any(|(i, (count, stride))| {
+                *i += 1;
+                if *i < *count {
                     at += stride;
-                    break;
+                    return true;
                 }
                 at -= stride * (count - 1);
-                index[a] = 0;
+                *i = 0;
+                false
+            });
+            if !advanced {
+                return;
             }
         }
     }
@@ -253,6 +254,7 @@ mod tests {
         }
     }
 
+    /// Row B1. Boxes with any strides, negative ones and gaps among them, cover what their elements cover.
     #[test]
     fn boxes_cover_what_their_elements_cover() {
         check(&[2, 3], &[3, 1], 0);
@@ -266,6 +268,7 @@ mod tests {
         check(&[2, 1, 3], &[-7, 100, 1], 8);
     }
 
+    /// Row B1. The first byte is one of the root; offsets do not overflow, parts of bytes are none, what is empty is nowhere.
     #[test]
     fn a_view_may_end_with_its_buffer_but_not_begin_before_it() {
         let f = Footprint::new(DType::F32, &[4], Some(&[-1]), 3, 64).unwrap();

@@ -11,6 +11,8 @@
 //!
 //! A plan may come from a hand-written file: nothing here panics on any plan, and the work is capped.
 #![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod facts;
 mod footprint;

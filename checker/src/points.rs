@@ -31,7 +31,8 @@ const MAX_COMBINED: usize = 3;
 impl Points {
     /// The points that satisfy the guards.
     pub(crate) fn of(&self, plan: &Plan) -> Result<Vec<Point>, Rejection> {
-        let free: Vec<usize> = (0..plan.symbols.len()).filter(|i| is_input(&plan.symbols[*i])).collect();
+        let symbols = plan.symbols.iter().enumerate();
+        let free: Vec<usize> = symbols.filter(|(_, s)| is_input(s)).map(|(i, _)| i).collect();
         let mut points: Vec<Point> = Vec::new();
         let mut add = |of: &dyn Fn(usize, &Symbol) -> i64| {
             let point = plan.symbols.iter().enumerate().map(|(i, s)| is_input(s).then(|| of(i, s)));

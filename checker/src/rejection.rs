@@ -2,10 +2,21 @@
 
 use plan::{BlockId, Plan, ValueId};
 
-/// Why a plan is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Reason {
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Why a plan is rejected.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Reason { $($(#[$doc])* $name),* }
+
+        impl Reason {
+            /// Every reason.
+            pub const ALL: &[Reason] = &[$(Reason::$name),*];
+        }
+    };
+}
+
+reasons! {
     /// An index points at nothing, or at something that stands later.
     Index,
     /// The blocks do not form a tree.
@@ -56,6 +67,10 @@ pub enum Reason {
     State,
     /// A state is written before a step that can fail.
     StateBeforeFailure,
+    /// A turn of a loop reads what it has overwritten for the next one.
+    Carried,
+    /// A step that the host decides about is said to be safe to be recorded in a device graph.
+    Capture,
     /// A figure of the certificate is wrong.
     Certificate,
     /// No assignment of the symbols satisfies the guards.

@@ -20,13 +20,15 @@ struct Way {
     trips: u32,
     /// Where in their ranges the extents lie that steps find: parts of two.
     extent: i64,
+    /// A block to be gone through, whatever else is said.
+    target: Option<u32>,
 }
 
 const WAYS: [Way; 4] = [
-    Way { first: true, alternate: false, trips: 1, extent: 2 },
-    Way { first: false, alternate: false, trips: 2, extent: 0 },
-    Way { first: true, alternate: true, trips: 3, extent: 1 },
-    Way { first: false, alternate: true, trips: 0, extent: 2 },
+    Way { first: true, alternate: false, trips: 1, extent: 2, target: None },
+    Way { first: false, alternate: false, trips: 2, extent: 0, target: None },
+    Way { first: true, alternate: true, trips: 3, extent: 1, target: None },
+    Way { first: false, alternate: true, trips: 0, extent: 2, target: None },
 ];
 
 /// The turn of a state as the last run left it, and as this one writes it. Turns of blocks are above these.
@@ -47,34 +49,36 @@ impl From<Rejection> for Stop {
     }
 }
 
-/// Checks every combination.
+/// Checks every combination; and every block that none of them went through.
 pub fn check(plan: &Plan, facts: &Facts, points: &Points) -> Result<Report, Rejection> {
     let dependents = Dependents::new(plan);
-    let mut report = Report::default();
     let found = plan.symbols.iter().any(|s| matches!(s.kind, SymbolKind::Run {}));
     let ways = if facts.control || found { &WAYS[..] } else { &WAYS[..1] };
-    for point in points.of(plan)? {
-        report.points += 1;
-        for way in ways {
-            for executor in [Executor::Static, Executor::Eager] {
-                let mut sim = Sim::new(plan, facts, points, &dependents, *way, executor);
-                sim.steps = report.steps;
-                let runs = if plan.states.is_empty() { 1 } else { 2 };
-                for _ in 0..runs {
-                    report.runs += 1;
-                    match sim.run(&point) {
-                        Ok(()) => {}
-                        Err(Stop::Abandon) => {
-                            report.abandoned += 1;
-                            break;
-                        }
-                        Err(Stop::Reject(r)) => return Err(r.within(plan, Some(sim.here), Some(executor))),
-                    }
-                }
-                report.steps = sim.steps;
+    let (mut report, all) = (Report::default(), points.of(plan)?);
+    let mut visited = vec![false; plan.blocks.len()];
+    let mut go = |point: &Point, way: Way, visited: &mut Vec<bool>| {
+        for executor in [Executor::Static, Executor::Eager] {
+            let mut sim = Sim::new(plan, facts, points, &dependents, way, executor);
+            sim.steps = report.steps;
+            sim.runs(point, &mut report)?;
+            report.steps = sim.steps;
+            sim.visited.iter().zip(visited.iter_mut()).for_each(|(now, ever)| *ever |= now);
+        }
+        Ok::<(), Rejection>(())
+    };
+    for point in &all {
+        ways.iter().try_for_each(|way| go(point, *way, &mut visited))?;
+    }
+    for block in facts.order.iter().copied() {
+        for point in &all {
+            if visited.get(block as usize).copied().unwrap_or(true) {
+                break;
             }
+            let way = Way { first: true, alternate: false, trips: 1, extent: 2, target: Some(block) };
+            go(point, way, &mut visited)?;
         }
     }
+    report.points = all.len();
     report.not_tight = facts.loose(plan);
     Ok(report)
 }
@@ -95,11 +99,15 @@ pub struct Sim<'a> {
     /// The turn in which each block is, and the last one given out.
     turns: Vec<u64>,
     last_turn: u64,
+    /// For each tensor that a loop carries the body that wrote it last, and in which turn of it.
+    overwritten: Vec<Option<(u32, u64)>>,
     /// Some extent was assumed that only the data can tell.
     pub assumed: bool,
     /// A state has been written in this run.
     pub committed: bool,
     branches: u32,
+    /// Blocks that were gone through.
+    visited: Vec<bool>,
     steps: u64,
     here: (BlockId, u32),
 }
@@ -127,19 +135,22 @@ impl<'a> Sim<'a> {
             next_base: plan.align,
             turns: vec![0; plan.blocks.len()],
             last_turn: NEW_STATE,
+            overwritten: vec![None; plan.values.len()],
             assumed: false,
             committed: false,
             branches: 0,
+            visited: vec![false; plan.blocks.len()],
             steps: 0,
             here: (BlockId(0), 0),
         };
         for (i, buffer) in plan.buffers.iter().enumerate() {
-            sim.bases[i] = match (buffer.class, executor) {
+            let base = match (buffer.class, executor) {
                 (Class::Const | Class::Input, _) => Some(0),
                 (_, Executor::Static) => Some(buffer.offset),
                 (Class::Persist, Executor::Eager) => sim.fresh(buffer.max_bytes),
                 (Class::Act | Class::Work, Executor::Eager) => None,
             };
+            sim.bases.get_mut(i).into_iter().for_each(|b| *b = base);
         }
         sim
     }
@@ -150,6 +161,23 @@ impl<'a> Sim<'a> {
         let room = bytes.checked_next_multiple_of(self.plan.align)?.checked_add(self.plan.align)?;
         self.next_base = base.checked_add(room).filter(|b| *b < 1 << 61)?;
         Some(base)
+    }
+
+    /// As many runs as show what one leaves to the next.
+    fn runs(&mut self, point: &Point, report: &mut Report) -> Result<(), Rejection> {
+        let runs = if self.plan.states.is_empty() { 1 } else { 2 };
+        for _ in 0..runs {
+            report.runs += 1;
+            match self.run(point) {
+                Ok(()) => {}
+                Err(Stop::Abandon) => {
+                    report.abandoned += 1;
+                    break;
+                }
+                Err(Stop::Reject(r)) => return Err(r.within(self.plan, Some(self.here), Some(self.executor))),
+            }
+        }
+        Ok(())
     }
 
     fn run(&mut self, point: &Point) -> Result<(), Stop> {
@@ -212,6 +240,7 @@ impl<'a> Sim<'a> {
         if let Some(turn) = self.turns.get_mut(b) {
             *turn = self.last_turn;
         }
+        self.visited.get_mut(b).into_iter().for_each(|v| *v = true);
         let (plan, facts) = (self.plan, self.facts);
         let Some(steps) = plan.blocks.get(b).map(|b| &b.steps) else { return Ok(()) };
         for (i, step) in steps.iter().enumerate() {
@@ -227,7 +256,8 @@ impl<'a> Sim<'a> {
                     self.read(*cond)?;
                     let flip = self.way.alternate && self.branches % 2 == 1;
                     self.branches += 1;
-                    self.block(if self.way.first != flip { *then_block } else { *else_block })?;
+                    let first = self.leads(*then_block) || (!self.leads(*else_block) && self.way.first != flip);
+                    self.block(if first { *then_block } else { *else_block })?;
                 }
                 Action::Loop { trip, cond, counter, body, max_trips } => {
                     self.turn(*trip, *cond, *counter, *body, *max_trips)?;
@@ -241,6 +271,11 @@ impl<'a> Sim<'a> {
             at(&facts.gives).iter().try_for_each(|g| self.give(*g))?;
         }
         Ok(())
+    }
+
+    /// Whether a block is on the way to the one that is wanted.
+    fn leads(&self, block: BlockId) -> bool {
+        self.way.target.is_some_and(|target| self.facts.within(target, block.0))
     }
 
     /// Runs a loop.
@@ -262,7 +297,8 @@ impl<'a> Sim<'a> {
             (None, Some(trip)) => self.fixed_trips(trip, max),
             _ => None,
         };
-        let trips = fixed.unwrap_or_else(|| i64::from(self.way.trips.min(self.points.max_trips)).min(max));
+        let most = self.way.trips.max(u32::from(self.leads(body))).min(self.points.max_trips);
+        let trips = fixed.unwrap_or_else(|| i64::from(most).min(max));
         for k in 0..trips {
             if let Some(cond) = cond {
                 self.read(cond)?;
@@ -346,7 +382,7 @@ impl<'a> Sim<'a> {
         }
         // Addresses for the maximum, so that ranges never meet; tensors are held to the bytes of now.
         let base = self.fresh(b.max_bytes).ok_or_else(|| Rejection::new(Reason::TooLarge, "addresses are used up"))?;
-        self.bases[buffer.index()] = Some(base);
+        self.bases.get_mut(buffer.index()).into_iter().for_each(|b| *b = Some(base));
         Ok(())
     }
 
@@ -404,10 +440,24 @@ impl<'a> Sim<'a> {
         Ok(())
     }
 
-    /// Whether the current block repeats within the one that a tensor belongs to, so that it may be written again.
-    pub fn carried(&self, root: ValueId) -> bool {
+    /// The body of a loop that the current block lies in, within the block that a tensor belongs to: there the tensor is carried
+    /// from turn to turn, and may be written again.
+    pub fn carrier(&self, root: ValueId) -> Option<u32> {
         let scope = self.facts.scopes.get(root.index()).copied().unwrap_or(0);
         self.facts.repeats(self.here.0.0, scope)
+    }
+
+    /// Notes that a turn of a loop has written what it carries.
+    pub fn carry(&mut self, root: ValueId) {
+        let body = self.carrier(root);
+        let turn = body.and_then(|b| Some((b, *self.turns.get(b as usize)?)));
+        self.overwritten.get_mut(root.index()).into_iter().for_each(|slot| *slot = turn);
+    }
+
+    /// Whether the current turn of a loop has overwritten what it carries: what comes then belongs to the next turn.
+    pub fn is_overwritten(&self, root: ValueId) -> bool {
+        let Some((body, turn)) = self.overwritten.get(root.index()).copied().flatten() else { return false };
+        self.turns.get(body as usize) == Some(&turn) && self.facts.within(self.here.0.0, body)
     }
 
     /// Who owns bytes with this tag.

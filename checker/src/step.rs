@@ -104,6 +104,11 @@ impl Sim<'_> {
             return Ok(place);
         }
         let (root, f) = (root(self.plan, v), &place.footprint);
+        if self.is_overwritten(root) {
+            let what = "it is read after this turn of the loop has written what the next one reads";
+            let r = Rejection::new(Reason::Carried, what).of(v).at(f.start, f.end);
+            return Err(r.owners(Owner::Old(root), Owner::Value(root)).into());
+        }
         let want = self.tag_read(root);
         let mut bad = None;
         self.shadow.any(f.start, f.end, &mut |from, to, tag| {
@@ -173,8 +178,10 @@ impl Sim<'_> {
             self.written_once(place, root, tag)?;
         }
         for (_, place) in &targets {
-            let tag = self.tag_written(root(self.plan, place.value));
+            let root = root(self.plan, place.value);
+            let tag = self.tag_written(root);
             self.fill(&place.footprint, Some(tag))?;
+            self.carry(root);
         }
         Ok(())
     }
@@ -276,7 +283,7 @@ impl Sim<'_> {
 
     /// A tensor is written once in a turn of its block, but where a loop within carries it on.
     fn written_once(&mut self, place: &Place, root: ValueId, tag: Tag) -> Result<(), Stop> {
-        if self.carried(root) || !in_arena(place.class) {
+        if self.carrier(root).is_some() || !in_arena(place.class) {
             return Ok(());
         }
         let f = &place.footprint;
@@ -299,8 +306,10 @@ fn distances(dims: &[i64], strides: Option<&[i64]>) -> Vec<i64> {
     let mut step = 1i64;
     let mut out = vec![0; dims.len()];
     for (axis, d) in dims.iter().enumerate().rev() {
-        if *d > 1 {
-            out[axis] = strides.map_or(step, |s| s.get(axis).copied().unwrap_or(0));
+        if *d > 1
+            && let Some(distance) = out.get_mut(axis)
+        {
+            *distance = strides.map_or(step, |s| s.get(axis).copied().unwrap_or(0));
         }
         step = step.saturating_mul(*d);
     }

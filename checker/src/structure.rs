@@ -1,7 +1,9 @@
 //! What can be seen without running: indices, counts, types, classes, bounds and alignment.
 
 use crate::{Reason, Rejection};
-use plan::{Action, BlockId, BufferId, Class, DType, Expr, ExprId, Plan, Step, SymbolId, SymbolKind, Value, ValueId};
+use plan::{
+    Action, BlockId, BufferId, Capture, Class, DType, Expr, ExprId, Plan, Step, SymbolId, SymbolKind, Value, ValueId,
+};
 use std::collections::BTreeSet;
 
 type Found = Result<(), Rejection>;
@@ -168,6 +170,13 @@ fn ports(plan: &Plan) -> Found {
 }
 
 fn step(plan: &Plan, s: &Step) -> Found {
+    let decides = match &s.action {
+        Action::Run { defines, .. } => !defines.is_empty(),
+        Action::If { .. } | Action::Loop { .. } | Action::Define { .. } => true,
+    };
+    if decides && matches!(s.capture, Capture::Safe {}) {
+        return fail(Reason::Capture, "the host has to look at what it does, so that no device graph may record it");
+    }
     match &s.action {
         Action::Run { prim, reads, writes, workspace, defines } => {
             let traits = prim.traits();

@@ -5,10 +5,12 @@
 
 use super::{
     exprs::{Exprs, constant},
-    lives::{Life, lives},
+    lives::{Life, lives_by},
     pack::Window,
     poly::Poly,
+    rules::{Rule, Rules},
     schedule::size,
+    take::{Ground, Refused},
     tree::{Timeline, Tree},
     windows::{self, Part},
 };
@@ -30,9 +32,6 @@ pub struct Use {
     pub write: bool,
 }
 
-/// Why a buffer may not be taken.
-pub type Refused = &'static str;
-
 /// A plan whose buffers are being merged.
 pub struct Alias<'a> {
     /// The plan.
@@ -53,12 +52,19 @@ pub struct Alias<'a> {
     pub parts: Vec<Option<Vec<Part>>>,
     /// What these come to.
     windows: Vec<Option<Vec<Window>>>,
+    /// The rules.
+    pub rules: Rules,
     timeline: Timeline,
 }
 
 /// Merges what can be merged.
 pub fn merge(plan: &mut Plan, tree: &Tree) {
-    let mut alias = Alias::new(plan, tree);
+    merge_by(plan, tree, Rules::default());
+}
+
+/// As [`merge`], by these rules.
+pub fn merge_by(plan: &mut Plan, tree: &Tree, rules: Rules) {
+    let mut alias = Alias::new(plan, tree, rules);
     super::states::take(&mut alias);
     for &b in &tree.order {
         let steps = alias.plan.blocks.get(b as usize).map_or(0, |x| x.steps.len());
@@ -70,9 +76,9 @@ pub fn merge(plan: &mut Plan, tree: &Tree) {
 }
 
 impl<'a> Alias<'a> {
-    fn new(plan: &'a mut Plan, tree: &'a Tree) -> Alias<'a> {
+    fn new(plan: &'a mut Plan, tree: &'a Tree, rules: Rules) -> Alias<'a> {
         let exprs = Exprs::new(plan);
-        let lives = lives(plan, tree);
+        let lives = lives_by(plan, tree, rules);
         let timeline = Timeline::new(plan, tree);
         let mut members = vec![Vec::new(); plan.buffers.len()];
         for (i, value) in plan.values.iter().enumerate() {
@@ -92,7 +98,7 @@ impl<'a> Alias<'a> {
         }
         let parts = windows::parts(plan, tree);
         let windows = windows::of_plan(plan, tree, &timeline, &lives);
-        Alias { plan, tree, exprs, lives, members, uses, replaced: BTreeMap::new(), parts, windows, timeline }
+        Alias { plan, tree, exprs, lives, members, uses, replaced: BTreeMap::new(), parts, windows, rules, timeline }
     }
 
     /// A tensor.
@@ -135,7 +141,7 @@ impl<'a> Alias<'a> {
         }
         let (prim, reads, writes) = (*prim, reads.clone(), writes.clone());
         match (&prim, reads.first().copied().flatten(), writes.first().copied().flatten()) {
-            (Primitive::Copy(_), Some(r), Some(w)) => match self.may_take(r, w, (block, i), &reads) {
+            (Primitive::Copy(_), Some(r), Some(w)) => match self.may_write_over(r, w, (block, i), &reads) {
                 Ok(()) => {
                     self.join(self.buffer(w), self.buffer(r));
                     self.rename(r, w);
@@ -159,9 +165,10 @@ impl<'a> Alias<'a> {
         for (j, w) in writes.iter().enumerate() {
             let Some(w) = *w else { continue };
             let mut refused = Vec::new();
-            for (i, _) in prim.traits().in_place.iter().filter(|(_, b)| *b as usize == j) {
-                let Some(r) = reads.get(*i as usize).copied().flatten() else { continue };
-                match self.may_take(r, w, at, reads) {
+            let permitted = |i: &usize| prim.traits().in_place.contains(&(*i as u8, j as u8));
+            for i in (0..reads.len().min(256)).filter(|i| permitted(i) || !self.rules.hold(Rule::KernelPermits)) {
+                let Some(r) = reads.get(i).copied().flatten() else { continue };
+                match self.may_write_over(r, w, at, reads) {
                     Ok(()) => {
                         self.join(self.buffer(w), self.buffer(r));
                         refused.clear();
@@ -178,35 +185,31 @@ impl<'a> Alias<'a> {
         }
     }
 
-    /// Whether the step at `at` may write `w` where it reads `r`: the one predicate for every taking of a buffer.
-    pub fn may_take(&self, r: ValueId, w: ValueId, at: (u32, u32), reads: &[Option<ValueId>]) -> Result<(), Refused> {
+    /// What decides who may take what.
+    pub fn ground(&self) -> Ground<'_> {
+        Ground { plan: self.plan, lives: &self.lives, rules: self.rules }
+    }
+
+    /// Whether the step at `at` may write `w` where it reads `r`: it may take that memory, reads nothing else there, and what it
+    /// writes fits it and is not elsewhere yet.
+    pub fn may_write_over(
+        &self,
+        r: ValueId,
+        w: ValueId,
+        at: (u32, u32),
+        reads: &[Option<ValueId>],
+    ) -> Result<(), Refused> {
         let (from, to) = (self.buffer(r), self.buffer(w));
-        match self.class(from) {
-            _ if from == to => return Err("both lie in one buffer already"),
-            Some(Class::Act) => {}
-            Some(Class::Const) => return Err("it is a constant"),
-            Some(Class::Input) => return Err("it is the caller's"),
-            Some(Class::Persist) => return Err("it is a state"),
-            Some(Class::Work) | None => return Err("it is a workspace"),
+        if from == to {
+            return Err("both lie in one buffer already");
         }
+        self.ground().of_the_run(from)?;
         self.same_shape(r, w)?;
-        if reads.iter().flatten().filter(|v| self.buffer(**v) == from).count() != 1 {
-            return Err("the step reads it more than once");
-        }
-        let life = self.life(from).ok_or("it is not used")?;
-        if life.block != at.0 {
-            return Err("it belongs to an outer block");
-        }
-        if life.last as usize >= self.plan.blocks.get(at.0 as usize).map_or(0, |b| b.steps.len()) {
-            return Err("it is an output");
-        }
-        if life.last != at.1 {
-            return Err("it is read later");
-        }
-        if self.class(to) != Some(Class::Act) {
-            return Err("the result is a state");
-        }
-        self.begins_at(to, at)
+        let once = reads.iter().flatten().filter(|v| self.buffer(**v) == from).count() == 1;
+        self.rules.ask(Rule::ReadOnce, once, "the step reads it more than once")?;
+        self.ground().may_take(from, at)?;
+        self.rules.ask(Rule::NoStateWritten, self.class(to) == Some(Class::Act), "the result is a state")?;
+        if self.rules.hold(Rule::ResultBegins) { self.begins_at(to, at) } else { Ok(()) }
     }
 
     /// Whether two tensors fill their buffers alike.
@@ -217,21 +220,14 @@ impl<'a> Alias<'a> {
         else {
             return Err("it does not exist");
         };
-        if a.dtype.bits() != b.dtype.bits() {
-            return Err("its elements are of another size");
-        }
-        if a.dims.len() != b.dims.len()
-            || !a.dims.iter().zip(b.dims.iter()).all(|(x, y)| self.exprs.same(self.plan, *x, *y))
-        {
-            return Err("its extents are others");
-        }
-        if !self.fills(a) || !self.fills(b) {
-            return Err("it is a part of a larger tensor, or in another order");
-        }
-        if from.max_bytes != to.max_bytes {
-            return Err("its buffer is of another size");
-        }
-        Ok(())
+        let bits = a.dtype.bits() == b.dtype.bits();
+        self.rules.ask(Rule::SameSize, bits, "its elements are of another size")?;
+        let extents = a.dims.len() == b.dims.len()
+            && a.dims.iter().zip(b.dims.iter()).all(|(x, y)| self.exprs.same(self.plan, *x, *y));
+        self.rules.ask(Rule::SameExtents, extents, "its extents are others")?;
+        let whole = self.fills(a) && self.fills(b);
+        self.rules.ask(Rule::WholeBuffer, whole, "it is a part of a larger tensor, or in another order")?;
+        self.rules.ask(Rule::SameSize, from.max_bytes == to.max_bytes, "its buffer is of another size")
     }
 
     /// Whether a tensor lies contiguously and takes up its whole buffer.
@@ -318,6 +314,9 @@ impl<'a> Alias<'a> {
 
     /// What was written as `r` is now written as (a part of) `w`.
     pub fn rename(&mut self, r: ValueId, w: ValueId) {
+        if !self.rules.hold(Rule::Renamed) {
+            return;
+        }
         let (old, new) = (self.root(r), self.root(w));
         let buffer = self.buffer(w);
         for v in &self.members[buffer.index()] {

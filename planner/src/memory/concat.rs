@@ -1,9 +1,11 @@
 //! Concatenations built in place: an operand is written where the result will hold it.
 
 use super::{
-    alias::{Alias, Refused},
+    alias::Alias,
     exprs::constant,
     poly::Poly,
+    rules::Rule,
+    take::Refused,
     windows::{Part, fixed_range},
 };
 use plan::{Action, Axes, BufferId, Capture, Class, ExprId, Place, Primitive, Step, Value, ValueId};
@@ -116,39 +118,32 @@ fn slots(alias: &mut Alias<'_>, axis: usize, operands: &[ValueId], w: ValueId) -
 fn may_place(alias: &Alias<'_>, at: (u32, u32), slots: &[Slot], unit: &Unit, w: ValueId) -> Result<(), Refused> {
     let slot = slots.get(unit[0]).ok_or("it is not used")?;
     let (from, to) = (alias.buffer(slot.operand), alias.buffer(w));
-    let (Some(operand), Some(life), Some(whole)) = (alias.value(slot.operand), alias.life(from), alias.life(to)) else {
+    let (Some(operand), Some(whole)) = (alias.value(slot.operand), alias.life(to)) else {
         return Err("it is not used");
     };
-    match alias.class(from) {
-        _ if from == to => return Err("it lies in the result already"),
-        Some(Class::Act) => {}
-        Some(Class::Const) => return Err("it is a constant"),
-        Some(Class::Input) => return Err("it is the caller's"),
-        Some(Class::Persist) => return Err("it is a state"),
-        Some(Class::Work) | None => return Err("it is a workspace"),
+    let ask = |rule, given, why| alias.rules.ask(rule, given, why);
+    if from == to {
+        return Err("it lies in the result already");
     }
-    if alias.class(to) != Some(Class::Act) || whole.block != at.0 || whole.first != at.1 {
-        return Err("the result's memory is in use before");
-    }
-    if life.block != at.0 {
-        return Err("it belongs to another block");
-    }
-    if life.last as usize >= alias.plan.blocks.get(at.0 as usize).map_or(0, |b| b.steps.len()) {
-        return Err("it is an output");
-    }
-    if unit.len() > 1 || !alias.fills(operand) {
+    alias.ground().of_the_run(from)?;
+    let begins = alias.class(to) == Some(Class::Act) && whole.block == at.0 && whole.first == at.1;
+    ask(Rule::JoinBegins, begins, "the result's memory is in use before")?;
+    alias.ground().owned(from, at.0)?;
+    if (unit.len() > 1 || !alias.fills(operand)) && alias.rules.hold(Rule::JoinPieces) {
         pieces(alias, slots, unit)?;
     }
     let result = alias.plan.buffers.get(to.index()).map(|b| b.bytes).ok_or("it is not used")?;
     let strides = slot.strides.iter().flat_map(|s| s.iter());
-    if strides.chain([&slot.offset, &result]).any(|e| alias.exprs.is_found(*e)) {
-        return Err("its place in the result is known only to the run");
-    }
+    let known = !strides.chain([&slot.offset, &result]).any(|e| alias.exprs.is_found(*e));
+    ask(Rule::JoinKnownPlace, known, "its place in the result is known only to the run")?;
     let size = operand.dtype.size();
-    if alias.members[from.index()].iter().any(|v| alias.value(*v).is_none_or(|m| m.dtype.size() != size)) {
-        return Err("it is seen as elements of another size");
+    let alike = alias.members[from.index()].iter().all(|v| alias.value(*v).is_some_and(|m| m.dtype.size() == size));
+    ask(Rule::JoinElementSize, alike, "it is seen as elements of another size")?;
+    if slot.strides.is_some() && alias.rules.hold(Rule::JoinStrides) {
+        strided(alias, slot.operand, from)
+    } else {
+        Ok(())
     }
-    if slot.strides.is_some() { strided(alias, slot.operand, from) } else { Ok(()) }
 }
 
 /// Whether no step touches an operand together with one that is in the result already, and writes either. Where parts of
@@ -156,7 +151,8 @@ fn may_place(alias: &Alias<'_>, at: (u32, u32), slots: &[Slot], unit: &Unit, w: 
 fn apart(alias: &Alias<'_>, slot: &Slot, touched: &BTreeMap<(u32, u32), bool>) -> Result<(), Refused> {
     let uses = &alias.uses[alias.buffer(slot.operand).index()];
     let meets = uses.iter().any(|u| touched.get(&(u.block, u.step)).is_some_and(|written| *written || u.write));
-    if slot.strides.is_some() && meets { Err("a step that writes it reads or writes another part") } else { Ok(()) }
+    let apart = slot.strides.is_none() || !meets;
+    alias.rules.ask(Rule::JoinApart, apart, "a step that writes it reads or writes another part")
 }
 
 /// Whether several operands are the pieces of one buffer, all of it, and lie in the result as they lie there.
@@ -233,7 +229,7 @@ fn raises(alias: &Alias<'_>, slots: &[Slot], taken: &[Unit], w: ValueId, before:
         parts.extend(moved(alias, slot, whole));
         gone.push(from);
     }
-    alias.peak_with(whole, life, &parts, &gone) > before
+    alias.rules.hold(Rule::JoinPeak) && alias.peak_with(whole, life, &parts, &gone) > before
 }
 
 /// The parts of an operand where they lie in the result: all of the result where the place depends on extents, or is in pieces.

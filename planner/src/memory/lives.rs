@@ -1,6 +1,9 @@
 //! From which step to which a buffer is in use.
 
-use super::tree::Tree;
+use super::{
+    rules::{Rule, Rules},
+    tree::Tree,
+};
 use plan::{Action, BufferId, Plan, Step, ValueId};
 
 /// One use of a buffer by a step.
@@ -69,21 +72,36 @@ impl Life {
 
 /// The life of every buffer; none for those that no step touches and no port names.
 pub fn lives(plan: &Plan, tree: &Tree) -> Vec<Option<Life>> {
+    lives_by(plan, tree, Rules::default())
+}
+
+/// As [`lives`], by these rules.
+pub fn lives_by(plan: &Plan, tree: &Tree, rules: Rules) -> Vec<Option<Life>> {
     let mut lives: Vec<Option<Life>> = vec![None; plan.buffers.len()];
     let mut join = |buffer: BufferId, life: Life| {
         if let Some(slot) = lives.get_mut(buffer.index()) {
-            *slot = Some(slot.map_or(life, |old| old.join(life, tree)));
+            *slot = Some(slot.map_or(life, |old| {
+                if old.block == life.block || rules.hold(Rule::Captures) { old.join(life, tree) } else { old }
+            }));
         }
     };
     for &b in &tree.order {
         let Some(block) = plan.blocks.get(b as usize) else { continue };
         for (i, step) in block.steps.iter().enumerate() {
-            touches(plan, step, &mut |t| join(t.buffer, Life::at(b, i as u32)));
+            touches(plan, step, &mut |t| {
+                let counts = match t.value {
+                    None => rules.hold(Rule::Workspaces),
+                    Some(_) => !t.write || rules.hold(Rule::DeadOutputs),
+                };
+                if counts {
+                    join(t.buffer, Life::at(b, i as u32));
+                }
+            });
         }
     }
     // Outputs are held to the end.
     let end = plan.blocks.first().map_or(0, |b| b.steps.len()) as u32;
-    for port in &plan.outputs {
+    for port in plan.outputs.iter().filter(|_| rules.hold(Rule::HeldOutputs)) {
         if let Some(value) = plan.values.get(port.value.index()) {
             join(value.place.buffer, Life::at(0, end));
         }

@@ -8,7 +8,7 @@
 //! 4. `windows`: which bytes of a buffer are needed when, and `pack`: an offset for each buffer that is left;
 //! 5. `schedule`: the eager executor's takes and gives, and the certificate.
 //!
-//! `usage` reads a finished plan: what is live when.
+//! `take` decides who may have whose memory, `rules` names what is decided by, `pins` tells what is held and why. `usage` reads a finished plan: what is live when.
 //!
 //! It works on [`plan::Plan`] alone and knows neither ONNX nor kernels beyond the table of primitives. Nothing here
 //! depends on a clock or on the order of a hash map: the same plan in gives the same plan out.
@@ -20,9 +20,12 @@ mod known;
 mod lives;
 mod order;
 pub mod pack;
+pub mod pins;
 mod poly;
+mod rules;
 mod schedule;
 mod states;
+mod take;
 mod tree;
 #[cfg(feature = "cli")]
 pub mod usage;
@@ -41,11 +44,13 @@ pub struct Options {
     pub reorder: bool,
     /// Whether a step may write over what it is the last to read, and copies may be saved.
     pub in_place: bool,
+    /// How long memory is held in which several tensors lie.
+    pub pin: pins::Pin,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { pack_budget: 50_000, reorder: true, in_place: true }
+        Options { pack_budget: 50_000, reorder: true, in_place: true, pin: pins::Pin::Exact }
     }
 }
 
@@ -82,22 +87,27 @@ pub enum Error {
 /// # Errors
 /// When the plan is not well formed; it may then be changed in part.
 pub fn optimise(plan: &mut Plan, options: &Options) -> Result<(), Error> {
+    optimise_by(plan, options, rules::Rules::default())
+}
+
+/// As [`optimise`], by these rules.
+fn optimise_by(plan: &mut Plan, options: &Options, rules: rules::Rules) -> Result<(), Error> {
     if !plan.align.is_power_of_two() {
         return Err(Error::Align(plan.align));
     }
     tree::Tree::new(plan)?;
-    views::name_roots(plan)?;
+    views::name_roots(plan, rules)?;
     plan.certificate.naive_bytes = schedule::naive_bytes(plan)?;
     if options.reorder {
         order::improve(plan, options.in_place)?;
     }
     let tree = tree::Tree::new(plan)?;
     if options.in_place {
-        alias::merge(plan, &tree);
+        alias::merge_by(plan, &tree, rules);
     }
     // Steps may be gone.
     let tree = tree::Tree::new(plan)?;
-    schedule::finish(plan, &tree, options)
+    schedule::finish(plan, &tree, options, rules)
 }
 
 #[cfg(test)]

@@ -2,12 +2,15 @@
 
 use super::{
     Error, Options,
-    lives::{Life, lives, touches},
+    lives::{Life, lives_by, touches},
     pack::{Item, Window, pack_windows},
+    pins,
+    rules::{Rule, Rules},
+    take::Ground,
     tree::{Timeline, Tree, bodies},
     windows,
 };
-use plan::{BlockId, Class, Eager, Plan, ValueId};
+use plan::{BlockId, BufferId, Class, Eager, Plan};
 
 /// Bytes of a buffer at the plan's alignment, at the range's maximum.
 pub fn size(plan: &Plan, buffer: usize) -> Result<u64, Error> {
@@ -31,32 +34,45 @@ pub fn naive_bytes(plan: &Plan) -> Result<u64, Error> {
 }
 
 /// Places every buffer of the arena, and writes the eager schedule and the certificate.
-pub fn finish(plan: &mut Plan, tree: &Tree, options: &Options) -> Result<(), Error> {
-    let lives = lives(plan, tree);
+pub fn finish(plan: &mut Plan, tree: &Tree, options: &Options, rules: Rules) -> Result<(), Error> {
+    let mut lives = lives_by(plan, tree, rules);
+    pins::stretch(plan, &mut lives, options.pin);
     let timeline = Timeline::new(plan, tree);
     let persist = plan.buffers.iter().enumerate().filter(|(_, b)| b.class == Class::Persist);
     plan.certificate.persist_bytes = sum(persist.map(|(i, _)| size(plan, i)))?;
-    let windows = windows::of_plan(plan, tree, &timeline, &lives);
-    place(plan, &lives, &timeline, &windows, options)?;
-    eager(plan, &lives);
-    super::known::settle(plan, tree);
-    plan.certificate.eager_peak_bytes = eager_peak(plan, tree)?;
+    let mut windows = windows::of_plan(plan, tree, &timeline, &lives);
+    if options.pin == pins::Pin::Monotone {
+        windows.fill(None);
+    }
+    place(plan, &lives, &timeline, &windows, options, rules)?;
+    eager(plan, &lives, rules);
+    if rules.hold(Rule::KnownSizes) {
+        super::known::settle(plan, tree);
+    }
+    plan.certificate.eager_peak_bytes = eager_peak(plan, tree, rules)?;
     plan.certificate.order_bound_bytes = order_bound(plan)?;
-    pins(plan, &lives, tree);
+    pins::name(plan, &lives, tree);
     Ok(())
 }
 
 /// The buffers of the arena, and what is to be packed for them.
-fn items(plan: &Plan, lives: &[Option<Life>], timeline: &Timeline) -> Result<(Vec<usize>, Vec<Item>), Error> {
+fn items(
+    plan: &Plan,
+    lives: &[Option<Life>],
+    timeline: &Timeline,
+    rules: Rules,
+) -> Result<(Vec<usize>, Vec<Item>), Error> {
     let (mut owners, mut items) = (Vec::new(), Vec::new());
     for (i, buffer) in plan.buffers.iter().enumerate().filter(|(_, b)| in_arena(b.class)) {
         let (start, end) = match lives.get(i).copied().flatten() {
-            _ if buffer.class == Class::Persist => (0, timeline.end),
+            _ if buffer.class == Class::Persist && rules.hold(Rule::States) => (0, timeline.end),
             Some(life) => timeline.span(life.block, life.first, life.last),
             None => continue,
         };
         owners.push(i);
-        items.push(Item { size: size(plan, i)?, align: plan.align, start, end, fixed: None });
+        let (size, align) =
+            if rules.hold(Rule::Aligned) { (size(plan, i)?, plan.align) } else { (buffer.max_bytes, 1) };
+        items.push(Item { size, align, start, end, fixed: None });
     }
     sum(items.iter().map(|i| Ok(i.size)))?;
     Ok((owners, items))
@@ -69,7 +85,7 @@ pub fn peak(
     timeline: &Timeline,
     windows: &[Option<Vec<Window>>],
 ) -> Result<u64, Error> {
-    let (owners, items) = items(plan, lives, timeline)?;
+    let (owners, items) = items(plan, lives, timeline, Rules::default())?;
     let mut delta = vec![0i128; timeline.end as usize + 1];
     for (owner, item) in owners.iter().zip(&items) {
         let whole = [Window::whole(item)];
@@ -91,8 +107,9 @@ fn place(
     timeline: &Timeline,
     windows: &[Option<Vec<Window>>],
     options: &Options,
+    rules: Rules,
 ) -> Result<(), Error> {
-    let (owners, items) = items(plan, lives, timeline)?;
+    let (owners, items) = items(plan, lives, timeline, rules)?;
     let windows: Vec<Option<Vec<Window>>> = owners.iter().map(|i| windows.get(*i).cloned().flatten()).collect();
     let packing = pack_windows(&items, &windows, None, options.pack_budget);
     for (owner, offset) in owners.iter().zip(&packing.offsets) {
@@ -106,23 +123,21 @@ fn place(
     Ok(())
 }
 
-/// Taken before the first use, given back after the last; outputs are held.
-fn eager(plan: &mut Plan, lives: &[Option<Life>]) {
-    let lengths: Vec<u32> = plan.blocks.iter().map(|b| b.steps.len() as u32).collect();
-    for (buffer, life) in plan.buffers.iter_mut().zip(lives) {
-        buffer.eager = match (buffer.class, life) {
-            (Class::Act | Class::Work, Some(life)) => {
-                let held = lengths.get(life.block as usize).is_none_or(|n| life.last >= *n);
-                let free = if held { None } else { Some(life.last) };
-                Some(Eager { block: BlockId(life.block), alloc: life.first, free })
-            }
-            _ => None,
-        };
-    }
+/// Taken before the first use, given back after the last by whoever may take it then; outputs are held.
+fn eager(plan: &mut Plan, lives: &[Option<Life>], rules: Rules) {
+    let ground = Ground { plan, lives, rules };
+    let schedule = |i: usize| {
+        let (life, id) = (lives.get(i).copied().flatten()?, BufferId(i as u32));
+        ground.of_the_run(id).ok()?;
+        let free = ground.may_take(id, (life.block, life.last)).ok().map(|()| life.last);
+        Some(Eager { block: BlockId(life.block), alloc: life.first, free })
+    };
+    let all: Vec<Option<Eager>> = (0..plan.buffers.len()).map(schedule).collect();
+    plan.buffers.iter_mut().zip(all).for_each(|(buffer, eager)| buffer.eager = eager);
 }
 
 /// The eager executor's peak: what is live before each block's steps, and the largest step within.
-fn eager_peak(plan: &Plan, tree: &Tree) -> Result<u64, Error> {
+pub fn eager_peak(plan: &Plan, tree: &Tree, rules: Rules) -> Result<u64, Error> {
     let mut takes: Vec<Vec<(u32, Option<u32>, u64)>> = vec![Vec::new(); plan.blocks.len()];
     for (i, buffer) in plan.buffers.iter().enumerate() {
         if let Some(eager) = buffer.eager
@@ -146,6 +161,7 @@ fn eager_peak(plan: &Plan, tree: &Tree) -> Result<u64, Error> {
             live += change;
             let inner = block.steps.get(i).into_iter().flat_map(bodies).flatten();
             let inner = inner.map(|c| peaks.get(c.index()).copied().unwrap_or(0)).max().unwrap_or(0);
+            let inner = if rules.hold(Rule::InnerPeaks) { inner } else { 0 };
             peak = peak.max(live + i128::from(inner));
         }
         peaks[b as usize] = u64::try_from(peak).map_err(|_| Error::TooLarge)?;
@@ -165,51 +181,4 @@ fn order_bound(plan: &Plan) -> Result<u64, Error> {
         most = most.max(sum(touched.into_iter().map(|b| size(plan, b)))?);
     }
     most.checked_add(plan.certificate.persist_bytes).ok_or(Error::TooLarge)
-}
-
-/// What keeps each buffer alive beyond the last use of the tensor it was made for.
-fn pins(plan: &mut Plan, lives: &[Option<Life>], tree: &Tree) {
-    // The last use of each tensor, in the block that owns its buffer.
-    let mut last: Vec<Option<u32>> = vec![None; plan.values.len()];
-    let mut first: Vec<Option<(u32, ValueId)>> = vec![None; plan.buffers.len()];
-    let mut note = |plan: &Plan, v: ValueId, block: u32, step: u32| {
-        let Some(buffer) = plan.values.get(v.index()).map(|v| v.place.buffer.index()) else { return };
-        let Some(life) = lives.get(buffer).copied().flatten() else { return };
-        let step = if life.block == block { Some(step) } else { tree.step_in(life.block, block) };
-        if let (Some(step), Some(slot)) = (step, last.get_mut(v.index())) {
-            *slot = (*slot).max(Some(step));
-            let made_for = &mut first[buffer];
-            if made_for.is_none_or(|(s, _)| step < s) {
-                *made_for = Some((step, v));
-            }
-        }
-    };
-    for (b, block) in plan.blocks.iter().enumerate() {
-        for (i, step) in block.steps.iter().enumerate() {
-            touches(plan, step, &mut |t| {
-                if let Some(v) = t.value {
-                    note(plan, v, b as u32, i as u32);
-                }
-            });
-        }
-    }
-    let end = plan.blocks.first().map_or(0, |b| b.steps.len()) as u32;
-    plan.outputs.iter().for_each(|p| note(plan, p.value, 0, end));
-    let mut pins: Vec<Vec<(u32, ValueId)>> = vec![Vec::new(); plan.buffers.len()];
-    for (i, value) in plan.values.iter().enumerate() {
-        let (v, buffer) = (ValueId(i as u32), value.place.buffer.index());
-        let Some((_, made_for)) = first.get(buffer).copied().flatten() else { continue };
-        if let Some(step) = last[i]
-            && v != made_for
-            && Some(step) > last.get(made_for.index()).copied().flatten()
-            && let Some(list) = pins.get_mut(buffer)
-        {
-            list.push((step, v));
-        }
-    }
-    for (buffer, mut list) in plan.buffers.iter_mut().zip(pins) {
-        list.sort_unstable();
-        let arena = matches!(buffer.class, Class::Act);
-        buffer.pinned_by = if arena { list.into_iter().map(|(_, v)| v).collect() } else { Vec::new() };
-    }
 }

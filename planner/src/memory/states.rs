@@ -4,10 +4,12 @@
 //! state as it was. Else the copy at the end stays.
 
 use super::{
-    alias::{Alias, Refused, Use, can_fail},
+    alias::{Alias, Use, can_fail},
+    rules::Rule,
+    take::Refused,
     tree::bodies,
 };
-use plan::{Action, BlockId, Class, Plan, Primitive, State, ValueId};
+use plan::{Action, BlockId, Plan, Primitive, State, ValueId};
 
 /// Adds the copies that the plan needs and does not have, then takes what may be taken.
 pub fn take(alias: &mut Alias<'_>) {
@@ -39,29 +41,22 @@ fn commit(alias: &Alias<'_>, state: &State) -> Option<u32> {
 
 fn may_take(alias: &Alias<'_>, state: &State, commit: u32) -> Result<(), Refused> {
     let (persist, next) = (alias.buffer(state.current), alias.buffer(state.next));
-    if alias.class(next) != Some(Class::Act) {
-        return Err("its next value is no activation");
+    let ask = |rule, given, why| alias.rules.ask(rule, given, why);
+    alias.ground().of_the_run(next).map_err(|_| "its next value is no activation")?;
+    if alias.rules.hold(Rule::StateShape) {
+        alias.same_shape(state.next, state.current)?;
     }
-    alias.same_shape(state.next, state.current)?;
-    let life = alias.life(next).ok_or("its next value is not used")?;
+    let life = alias.ground().owned(next, 0)?;
     let steps = alias.plan.blocks.first().map_or(0, |b| b.steps.len());
-    if life.block != 0 || life.last as usize >= steps {
-        return Err("its next value is an output");
-    }
-    let root = alias.root(state.next);
-    if alias.uses[next.index()].iter().any(|u| u.write && alias.root(u.value) != root) {
-        return Err("its next value shares memory already");
-    }
     let writer = life.first;
-    if (writer as usize..steps).any(|i| fails(alias.plan, 0, i)) {
-        return Err("a step after its last use can fail");
-    }
+    let safe = !(writer as usize..steps).any(|i| fails(alias.plan, 0, i));
+    ask(Rule::StateSafe, safe, "a step after its last use can fail")?;
     for u in &alias.uses[persist.index()] {
         let step = if u.block == 0 { Some(u.step) } else { alias.tree.step_in(0, u.block) };
         match step {
             Some(s) if s < writer || (s == commit && u.write) => {}
             Some(s) if s == writer && u.block == 0 => in_place(alias, u, state.next, writer)?,
-            _ => return Err("it is read after its next value is written"),
+            _ => ask(Rule::StateRead, false, "it is read after its next value is written")?,
         }
     }
     Ok(())
@@ -69,6 +64,9 @@ fn may_take(alias: &Alias<'_>, state: &State, commit: u32) -> Result<(), Refused
 
 /// Whether the writer of the next value may write over what it reads of the state.
 fn in_place(alias: &Alias<'_>, read: &Use, next: ValueId, step: u32) -> Result<(), Refused> {
+    if !alias.rules.hold(Rule::StatePermits) {
+        return Ok(());
+    }
     let step = alias.plan.blocks.first().and_then(|b| b.steps.get(step as usize));
     let Some(Action::Run { prim, reads, writes, .. }) = step.map(|s| &s.action) else {
         return Err("its next value is written by a branch or loop that reads it");

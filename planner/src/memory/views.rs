@@ -1,11 +1,15 @@
 //! Which tensor of a buffer the others are views of.
 
-use super::{Error, lives::touches};
+use super::{
+    Error,
+    lives::touches,
+    rules::{Rule, Rules},
+};
 use plan::{Expr, ExprId, Plan, Value, ValueId};
 
 /// Names the root of every view of a naive plan, where one buffer holds one tensor and its views: the tensor that is
 /// written, or else the one that fills the buffer.
-pub fn name_roots(plan: &mut Plan) -> Result<(), Error> {
+pub fn name_roots(plan: &mut Plan, rules: Rules) -> Result<(), Error> {
     let mut rank = vec![0u8; plan.values.len()];
     let mark = |rank: &mut Vec<u8>, v: ValueId, at_least: u8| {
         if let Some(r) = rank.get_mut(v.index()) {
@@ -36,7 +40,7 @@ pub fn name_roots(plan: &mut Plan) -> Result<(), Error> {
             value.root = root.filter(|r| r.index() != i);
         }
     }
-    flatten(plan)
+    if rules.hold(Rule::FlatViews) { flatten(plan) } else { Ok(()) }
 }
 
 /// Makes views of views views of what lies beneath.

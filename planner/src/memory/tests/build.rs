@@ -1,15 +1,48 @@
-//! Builds naive plans for tests: every tensor in a buffer of its own.
+//! Builds naive plans for tests: every tensor in a buffer of its own. Plans whose primitives fit their operands can be run.
 
 use plan::*;
 
+#[derive(Clone)]
 pub struct Build {
     pub plan: Plan,
+    /// What the weights file holds.
+    pub weights: Vec<u8>,
     block: u32,
-    weight: u64,
 }
 
 pub fn map() -> Primitive<ExprId> {
     prim::Map { code: List::EMPTY }.into()
+}
+
+/// An elementwise program that can be run: the sum of `n` operands, and of floats its tangent, so that doing it twice shows.
+pub fn mix(dtype: DType, n: usize) -> Primitive<ExprId> {
+    let instr = |op, args| prim::MapInstr::new(op, dtype, dtype, args, 0);
+    let mut code = List::EMPTY;
+    let mut last = 0;
+    for i in 1..n {
+        code.push(instr(prim::MapOp::Add, [last, i as u8, 0])).unwrap();
+        last = (n + code.len() - 1) as u8;
+    }
+    let op = if dtype.is_float() { prim::MapOp::Tanh } else { prim::MapOp::Neg };
+    code.push(instr(op, [last, 0, 0])).unwrap();
+    prim::Map { code }.into()
+}
+
+/// One elementwise operation.
+pub fn unary(op: prim::MapOp, from: DType, to: DType) -> Primitive<ExprId> {
+    prim::Map { code: List::of([prim::MapInstr::new(op, from, to, [0; 3], 0)]) }.into()
+}
+
+pub fn reduce(axis: u8) -> Primitive<ExprId> {
+    prim::Reduce { op: prim::ReduceOp::Sum, axes: Axes::of([axis]) }.into()
+}
+
+pub fn softmax(axis: u8) -> Primitive<ExprId> {
+    prim::Softmax { kind: prim::SoftmaxKind::Softmax, axis }.into()
+}
+
+pub fn top_k(axis: u8) -> Primitive<ExprId> {
+    prim::TopK { axis, largest: true, sorted: true }.into()
 }
 
 pub fn copy() -> Primitive<ExprId> {
@@ -49,7 +82,7 @@ impl Build {
             weight_check: 0,
             certificate: Certificate::default(),
         };
-        Build { plan, block: 0, weight: 0 }
+        Build { plan, weights: Vec::new(), block: 0 }
     }
 
     pub fn expr(&mut self, e: Expr) -> ExprId {
@@ -75,7 +108,8 @@ impl Build {
         self.expr(Expr::Symbol(id))
     }
 
-    fn most(&self, e: ExprId) -> i64 {
+    /// The largest value of an expression.
+    pub fn most(&self, e: ExprId) -> i64 {
         evaluate(&self.plan.exprs, e, &|s| Some(self.plan.symbols[s.index()].hi)).unwrap()
     }
 
@@ -135,13 +169,26 @@ impl Build {
     }
 
     pub fn weight(&mut self, name: &str, dims: &[i64]) -> ValueId {
+        let n = dims.iter().product::<i64>();
+        let data: Vec<f32> = (0..n).map(|i| ((i * 7 + n) % 11 - 5) as f32 / 8.0).collect();
+        self.constant(name, DType::F32, dims, &data.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>())
+    }
+
+    /// Indices `0, step, 2 step …`, each within `0..below`.
+    pub fn indices(&mut self, name: &str, n: i64, step: i64, below: i64) -> ValueId {
+        let data = (0..n).flat_map(|i| (i * step % below).to_le_bytes()).collect::<Vec<_>>();
+        self.constant(name, DType::I64, &[n], &data)
+    }
+
+    pub fn constant(&mut self, name: &str, dtype: DType, dims: &[i64], data: &[u8]) -> ValueId {
         let dims: Vec<ExprId> = dims.iter().map(|d| self.number(*d)).collect();
-        let v = self.tensor(name, Class::Const, DType::F32, &dims);
-        let at = self.weight;
-        let bytes = self.buffer_of(v).max_bytes;
-        self.buffer_of(v).offset = at;
-        self.weight = (at + bytes).next_multiple_of(self.plan.align);
-        self.plan.weight_bytes = self.weight;
+        let v = self.tensor(name, Class::Const, dtype, &dims);
+        assert_eq!(self.buffer_of(v).max_bytes, data.len() as u64);
+        self.buffer_of(v).offset = self.weights.len() as u64;
+        self.weights.extend(data);
+        self.weights.resize(self.weights.len().next_multiple_of(256), 0);
+        self.plan.weight_bytes = self.weights.len() as u64;
+        self.plan.weight_check = Checksum::of(&self.weights);
         v
     }
 
@@ -167,19 +214,45 @@ impl Build {
         self.act_step(name, Action::Run { prim, reads, writes, workspace: None, defines: Vec::new() });
     }
 
+    /// A step with operands left out, and the workspace that its kernel needs.
+    pub fn run(&mut self, name: &str, prim: Primitive<ExprId>, reads: &[Option<ValueId>], writes: &[ValueId]) {
+        let writes: Vec<Option<ValueId>> = writes.iter().copied().map(Some).collect();
+        let meta = |v: &Option<ValueId>| {
+            let value = &self.plan.values[(*v)?.index()];
+            let dims = Axes::collect(value.dims.iter().map(|d| self.most(*d) as usize)).unwrap();
+            Some(kernels::Meta { dtype: value.dtype, dims })
+        };
+        let list = |l: &[Option<ValueId>]| l.iter().map(meta).collect::<Vec<_>>();
+        let largest = prim.map_extents(&mut |e| self.most(e));
+        let bytes = kernels::workspace(&largest, &list(reads), &list(&writes)).unwrap();
+        let (reads, workspace, defines) = (reads.to_vec(), None, Vec::new());
+        self.act_step(name, Action::Run { prim, reads, writes, workspace, defines });
+        if bytes > 0 {
+            self.workspace(bytes as i64);
+        }
+    }
+
     pub fn act_step(&mut self, name: &str, action: Action) {
-        let step = Step { name: name.into(), action, capture: Capture::Safe {} };
+        let decides = match &action {
+            Action::Run { defines, .. } => !defines.is_empty(),
+            _ => true,
+        };
+        let capture = if decides { Capture::Seam { reason: "the host decides".into() } } else { Capture::Safe {} };
+        let step = Step { name: name.into(), action, capture };
         self.plan.blocks[self.block as usize].steps.push(step);
     }
 
     pub fn workspace(&mut self, bytes: i64) {
         let n = self.number(bytes);
         let buffer = self.buffer("workspace", Class::Work, DType::U8, &[n]);
-        if let Some(Step { action: Action::Run { workspace, .. }, .. }) =
-            self.plan.blocks[self.block as usize].steps.last_mut()
-        {
+        if let Some(Step { action: Action::Run { workspace, .. }, .. }) = self.last_step() {
             *workspace = Some(buffer);
         }
+    }
+
+    /// The step that was added last.
+    pub fn last_step(&mut self) -> Option<&mut Step> {
+        self.plan.blocks[self.block as usize].steps.last_mut()
     }
 
     pub fn output(&mut self, v: ValueId) {

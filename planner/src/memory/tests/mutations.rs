@@ -213,6 +213,31 @@ fn m07_view_off_its_root() {
     );
 }
 
+/// Row B1. A view whose last element is its root's last one is accepted, for every size; one element on it is rejected.
+#[test]
+fn views_end_with_their_roots() {
+    let view = |offset: i64, strides: [i64; 2]| {
+        let mut b = Build::new(64);
+        let x = b.input_bytes("x", 64);
+        let (a, y) = (b.bytes("a", 24), b.bytes("y", 6));
+        let v = b.view("v", a, &[2, 3], offset, Some(&strides));
+        b.step("A", gather(), &[x, x], &[a]);
+        b.step("Y", map(), &[v], &[y]);
+        b.output(y);
+        let mut plan = b.plan;
+        optimise(&mut plan, &Options::default()).unwrap();
+        check(&plan, &Points::default()).map(drop).map_err(|r| (r.reason, r.value == Some(v)))
+    };
+    let outside = Err((Reason::OutsideBuffer, true));
+    assert_eq!(view(19, [2, 1]), Ok(()));
+    assert_eq!(view(20, [2, 1]), outside);
+    assert_eq!(view(5, [-3, -1]), Ok(()));
+    assert_eq!(view(4, [-3, -1]), outside);
+    assert_eq!(view(3, [0, 10]), Ok(()));
+    assert_eq!(view(4, [0, 10]), outside);
+    assert_eq!(view(i64::MAX - 1, [2, 1]), outside);
+}
+
 /// `from` is put into the buffer of `into`.
 fn share(p: &mut Plan, from: &str, into: &str) {
     let to = p.values[value(p, into).index()].place.buffer;

@@ -37,6 +37,7 @@ fn encoder(blocks: usize) -> Plan {
     b.plan
 }
 
+/// Row T5. Twice the transformer blocks: the same peak of what is live, twice the sum.
 #[test]
 fn twice_the_blocks_same_peak() {
     let certificate = |blocks: usize| {

@@ -29,7 +29,7 @@ fn refused(plan: &Plan, value: ValueId, reason: &str) {
     assert!(reasons.iter().any(|r| r.contains(reason)), "{reason:?} is not among {reasons:?}");
 }
 
-/// B4: one plan for each condition of writing over an operand.
+/// Rows A13 and B4. One plan for each condition of writing over an operand, refused for that condition.
 #[test]
 fn every_condition_of_in_place() {
     let refuse = |reason: &str, f: &dyn Fn(&mut Build, ValueId) -> (ValueId, ValueId)| {
@@ -106,7 +106,7 @@ fn every_condition_of_in_place() {
         b.commit(s, next);
         (s, y)
     });
-    refuse("an outer block", &|b, x| {
+    refuse("another block", &|b, x| {
         let a = made(b, x, 64);
         let cond = b.input("cond", DType::Bool, &[]);
         let y = b.bytes("y", 64);
