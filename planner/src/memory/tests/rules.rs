@@ -178,12 +178,14 @@ fn joined_and_seen_as_bytes() -> Build {
     b
 }
 
-/// A small part of a large result, made long before the rest.
+/// A small part of a large result, made long before the rest; where the rest lies depends on its size.
 fn born_early() -> Build {
     let mut b = Build::new(64);
-    let x = b.input_bytes("x", 64);
-    let [p, t, u, q, y] =
-        [("p", 64), ("t", 4096), ("u", 4096), ("q", 4096), ("y", 4160)].map(|(name, n)| b.bytes(name, n));
+    let (n, rest) = (b.symbol(0, 1, 64), b.number(4096));
+    let x = b.input("x", DType::U8, &[n]);
+    let all = b.expr(Expr::Add(n, rest));
+    let [p, t, u, q, y] = [("p", n), ("t", rest), ("u", rest), ("q", rest), ("y", all)]
+        .map(|(name, n)| b.tensor(name, Class::Act, DType::U8, &[n]));
     let z = b.bytes("z", 64);
     b.step("P", gather(), &[x, x], &[p]);
     b.step("T", gather(), &[x, x], &[t]);
