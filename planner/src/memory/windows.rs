@@ -27,9 +27,12 @@ pub struct Part {
 /// The most parts of a buffer that are told apart.
 const MAX_PARTS: usize = 512;
 
+/// The ranges of a buffer that tensors fill, each with its life, and whether one of them is written that is not all of it.
+type Ranges = (BTreeMap<(u64, u64), Life>, bool);
+
 /// The parts of every buffer that does not need all of its bytes for all of its life.
 pub fn parts(plan: &Plan, tree: &Tree) -> Vec<Option<Vec<Part>>> {
-    let mut ranges: Vec<(BTreeMap<(u64, u64), Life>, bool)> = vec![(BTreeMap::new(), false); plan.buffers.len()];
+    let mut ranges: Vec<Ranges> = vec![(BTreeMap::new(), false); plan.buffers.len()];
     let mut touch = |value: &Value, life: Life, write: bool| {
         let i = value.place.buffer.index();
         if let (Some((map, apart)), Some(range), Some(buffer)) =
