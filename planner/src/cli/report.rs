@@ -3,7 +3,10 @@
 use super::args::{Common, Mode, Word, next, pair, text};
 use super::{Command, Failure, Io, load, words};
 use crate::peak::{Peak, largest_sizes, peak};
-use crate::{Planned, memory::usage};
+use crate::{
+    Planned,
+    memory::{formula::Formula, usage},
+};
 use plan::{Action, Class, Plan, SymbolKind};
 use runtime::device::Placement;
 use serde_json::{Value, json};
@@ -24,6 +27,11 @@ run begins, and what could not share memory. Figures are at the largest extents 
 
 /// Buffers that are listed.
 const TOP: usize = 10;
+
+/// Sums beyond which the formula of the peak is not written.
+const MOST_TERMS: usize = 64;
+/// Dims of which both ends are tried together.
+const MOST_CORNERS: usize = 6;
 
 /// What the command line says.
 #[derive(Default)]
@@ -182,7 +190,8 @@ impl Facts {
             "optimal": c.optimal,
             "observed": { "unavailable": "nothing was run" },
             "profiles": [],
-            "peak": { "bytes": self.peak.bytes, "step": self.peak.step },
+            "peak": { "bytes": self.peak.bytes, "step": self.peak.step, "classes": self.classes(plan) },
+            "eager_peak_formula": self.formula(plan),
             "top": top,
             "guards": guards,
             "uncovered": self.uncovered(plan),
@@ -196,12 +205,58 @@ impl Facts {
         })
     }
 
+    /// Bytes that are live at the peak, by class.
+    fn classes(&self, plan: &Plan) -> Value {
+        let of = |class: Class| {
+            let live = self.peak.buffers.iter().filter(|(i, _)| plan.buffers.get(*i).is_some_and(|b| b.class == class));
+            live.fold(0u64, |n, (_, bytes)| n.saturating_add(*bytes))
+        };
+        json!({ "activations": of(Class::Act), "workspace": of(Class::Work), "states": of(Class::Persist) })
+    }
+
+    /// The eager executor's peak as a formula, and its values at the corners of the ranges.
+    fn formula(&self, plan: &Plan) -> Value {
+        let Ok(formula) = Formula::of(plan) else { return json!({ "unavailable": "the plan is not well formed" }) };
+        if formula.len() > MOST_TERMS {
+            return json!({ "unavailable": format!("it is the largest of {} sums", formula.len()) });
+        }
+        let free = plan.symbols.iter().enumerate().filter(|(_, s)| s.lo < s.hi);
+        let free: Vec<usize> = free.map(|(i, _)| i).collect();
+        let corners = (0..1u32 << free.len().min(MOST_CORNERS)).map(|corner| {
+            // Symbols beyond the first few are at their largest.
+            let values = plan.symbols.iter().enumerate().map(|(i, s)| match free.iter().position(|f| *f == i) {
+                Some(bit) if bit < MOST_CORNERS && corner >> bit & 1 == 0 => s.lo,
+                _ => s.hi,
+            });
+            let values: Vec<i64> = values.collect();
+            let at = free.iter().filter_map(|i| Some((plan.symbols.get(*i)?.name.clone(), json!(values.get(*i)?))));
+            let at: serde_json::Map<String, Value> = at.collect();
+            json!({ "at": at, "bytes": formula.bytes(plan, |s| values.get(s.index()).copied()) })
+        });
+        json!({
+            "up": plan.align,
+            "bytes": formula.text(|e| words::expr(plan, e)),
+            "corners": corners.collect::<Vec<_>>(),
+        })
+    }
+
     /// Memory that the figures leave out.
     fn uncovered(&self, plan: &Plan) -> Vec<Value> {
-        vec![
+        let mut all = vec![
             json!({ "what": "the caller's inputs", "bytes": self.class_bytes(plan, Class::Input) }),
             json!({ "what": "code and stack", "bytes": { "unavailable": "the compiler decides" } }),
-        ]
+        ];
+        if matches!(self.placement.device, runtime::device::DeviceId::Cuda(_)) {
+            for (what, why) in [
+                ("the device's context", "the driver decides"),
+                ("compiled kernels", "the driver decides"),
+                ("library handles", "the libraries decide"),
+                ("fragmentation", "the driver's allocator decides"),
+            ] {
+                all.push(json!({ "what": what, "bytes": { "unavailable": why } }));
+            }
+        }
+        all
     }
 
     fn print(&self, planned: &Planned, io: &mut Io<'_>) -> Result<(), Failure> {
@@ -282,5 +337,33 @@ fn device(placement: &Placement) -> String {
         runtime::device::DeviceId::Cpu => "cpu".to_owned(),
         runtime::device::DeviceId::Cuda(n) => format!("cuda:{n}"),
         _ => "another device".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::tests::build::Build;
+    use runtime::device::{DeviceId, Placement};
+
+    fn report(device: DeviceId) -> Value {
+        let plan = Build::new(64).plan;
+        let weights = crate::Weights::default();
+        let planned = Planned { plan, weights, warnings: Vec::new(), notes: Vec::new() };
+        facts(&planned, &[], Placement { device, fallback: None }, Mode::default()).ok().unwrap().json(&planned)
+    }
+
+    /// Row K3. What the figures leave out is listed on every device, and on CUDA what the driver and libraries take.
+    #[test]
+    fn what_is_not_covered_is_listed() {
+        let terms = |device| report(device)["uncovered"].as_array().unwrap().clone();
+        let (cpu, cuda) = (terms(DeviceId::Cpu), terms(DeviceId::Cuda(0)));
+        assert!(!cpu.is_empty() && cuda.len() > cpu.len());
+        let names: Vec<&str> = cuda.iter().map(|t| t["what"].as_str().unwrap()).collect();
+        for wanted in ["context", "library handles", "fragmentation"] {
+            assert!(names.iter().any(|n| n.contains(wanted)), "{wanted}: {names:?}");
+        }
+        // What nobody knows is said so, and is not 0.
+        assert!(cuda.iter().all(|t| t["bytes"].is_u64() || t["bytes"]["unavailable"].is_string()));
     }
 }

@@ -16,6 +16,8 @@
 mod alias;
 mod concat;
 mod exprs;
+#[cfg(feature = "cli")]
+pub mod formula;
 mod known;
 mod lives;
 mod order;

@@ -3,7 +3,7 @@
 use super::{Item, sections::Problem};
 
 /// Bytes `low..high` of an item, needed in the ticks `start..end`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Window {
     /// The first tick.
     pub start: u64,

@@ -105,7 +105,7 @@ fn x1() -> Build {
     b
 }
 
-/// Rows A5 and T5. Memory is taken where it is needed: at the first step one tensor is live, not all.
+/// Rows A5, K1 and T5. Memory is taken where it is needed: at the first step one tensor is live, not all.
 #[test]
 fn x1_chain() {
     let plan = check(&x1(), plain(), Expect { naive: 1024, eager: 512, arena: 512 });
@@ -129,7 +129,7 @@ fn x2() -> Build {
     b
 }
 
-/// Row T5. A product, an elementwise step, a product.
+/// Rows K1 and T5. A product, an elementwise step, a product.
 #[test]
 fn x2_mlp() {
     let plan = check(&x2(), plain(), Expect { naive: 4608, eager: 4096, arena: 4096 });
