@@ -145,8 +145,10 @@ impl Sim<'_> {
             self.shape(&place, traits.read_may_be_strided(i))?;
             sources.push((i, place));
         }
+        let first = writes.first().copied().flatten().and_then(|v| self.plan.values.get(v.index()));
+        let rows = first.and_then(|v| v.dims.first()).and_then(|e| self.env.get(*e));
         for s in defines {
-            self.assume(*s, limit(prim, &sources))?;
+            self.assume(*s, limit(prim, &sources, rows))?;
         }
         let mut parameters = Ok(0);
         prim.map_extents(&mut |e| {
@@ -316,8 +318,8 @@ fn distances(dims: &[i64], strides: Option<&[i64]>) -> Vec<i64> {
     out
 }
 
-/// The most that a primitive can find, where its operands tell.
-fn limit(prim: &Primitive<ExprId>, reads: &[(usize, Place)]) -> Option<i64> {
+/// The most that a primitive can find, where its operands tell; `rows`: the first extent of what it writes.
+fn limit(prim: &Primitive<ExprId>, reads: &[(usize, Place)], rows: Option<i64>) -> Option<i64> {
     let dims = |i: usize| reads.iter().find(|(n, _)| *n == i).map(|(_, p)| p.dims.as_slice());
     let all = |d: &[i64]| d.iter().fold(1i64, |a, b| a.saturating_mul(*b));
     let along = |axis: Option<u8>| match axis {
@@ -328,7 +330,8 @@ fn limit(prim: &Primitive<ExprId>, reads: &[(usize, Place)]) -> Option<i64> {
         Primitive::NonZero(_) => dims(0).map(all),
         Primitive::Unique(p) => along(p.axis),
         Primitive::Compress(p) => Some(along(p.axis)?.min(dims(1).map_or(i64::MAX, all))),
-        Primitive::NonMaxSuppression(_) => dims(1).map(all),
+        // A row for each box that is kept.
+        Primitive::NonMaxSuppression(_) => Some(dims(1).map_or(i64::MAX, all).min(rows.unwrap_or(i64::MAX))),
         _ => None,
     }
 }

@@ -90,6 +90,13 @@ impl Model {
         self
     }
 
+    /// Fails the build where the workspace that a step's kernel declares is more than was reserved for its node, or one of the two is
+    /// missing, instead of a warning.
+    pub fn strict_workspace(mut self) -> Model {
+        self.options.strict_workspace = true;
+        self
+    }
+
     /// The alignment of every buffer, in bytes; 64 where not given.
     pub fn align(mut self, bytes: u64) -> Model {
         self.options.align = bytes;

@@ -20,11 +20,12 @@ type Pick<'p> = &'p mut dyn FnMut() -> usize;
 /// Makes a sample of the extents that are picked, and of small numbers that are no extents.
 type Family = fn(Pick<'_>, &mut Rng) -> Sample;
 
-const FAMILIES: [(&str, Family); 16] = [
+const FAMILIES: [(&str, Family); 17] = [
     ("MatMul", |e, _| matmul(e, MatLayout::Plain)),
     ("MatMul of panels", |e, _| matmul(e, MatLayout::Panels16)),
     ("Conv of panels, channels first", |e, r| conv(e, r, ConvLayout::Panels16, DataLayout::ChannelsFirst)),
     ("Conv of panels, channels last", |e, r| conv(e, r, ConvLayout::Panels16, DataLayout::ChannelsLast)),
+    ("Conv of transformed weights", |e, r| conv(e, r, ConvLayout::Winograd4, DataLayout::ChannelsFirst)),
     ("depthwise Conv", |e, r| conv(e, r, ConvLayout::Plain, DataLayout::ChannelsFirst)),
     ("ConvTranspose", conv_transpose),
     ("LSTM", |e, r| rnn(e, r, RnnKind::Lstm { input_forget: false }, DType::F32)),
@@ -50,11 +51,11 @@ fn matmul(e: Pick<'_>, b: MatLayout) -> Sample {
 }
 
 fn conv(e: Pick<'_>, rng: &mut Rng, weights: ConvLayout, data: DataLayout) -> Sample {
-    let [kh, kw] = [1 + rng.below(4), 1 + rng.below(4)];
     let list = |a: usize, b: usize| List::of([a as u32, b as u32]);
-    let (steps, dilations) = (list(1 + rng.below(3), 1 + rng.below(3)), list(1 + rng.below(2), 1 + rng.below(2)));
-    let depthwise = weights == ConvLayout::Plain;
-    let group = if depthwise { 8 } else { 1 + rng.below(2) };
+    let (depthwise, winograd) = (weights == ConvLayout::Plain, weights == ConvLayout::Winograd4);
+    let mut up_to = |n: usize, of_winograd: usize| if winograd { of_winograd } else { 1 + rng.below(n) };
+    let (kh, kw, group) = (up_to(4, 3), up_to(4, 3), if depthwise { 8 } else { up_to(2, 1) });
+    let (steps, dilations) = (list(up_to(3, 1), up_to(3, 1)), list(up_to(2, 1), up_to(2, 1)));
     let (batch, h, w, oh, ow) = (e(), e(), e(), e(), e());
     let (c, m) = if depthwise { (1, 1) } else { (1 + rng.below(40), 1 + rng.below(40)) };
     let before = List::of([rng.below(3) as i64, rng.below(3) as i64]);
@@ -62,9 +63,10 @@ fn conv(e: Pick<'_>, rng: &mut Rng, weights: ConvLayout, data: DataLayout) -> Sa
         DataLayout::ChannelsFirst => (DType::F32, vec![batch, channels, h, w]),
         DataLayout::ChannelsLast => (DType::F32, vec![batch, h, w, channels]),
     };
-    let kernel = match depthwise {
-        true => vec![group, 1, kh, kw],
-        false => vec![group, m.div_ceil(16), c * kh * kw, 16],
+    let kernel = match weights {
+        ConvLayout::Plain => vec![group, 1, kh, kw],
+        ConvLayout::Winograd4 => vec![36, m.div_ceil(16), c, 16],
+        _ => vec![group, m.div_ceil(16), c * kh * kw, 16],
     };
     let activation = Activation::IDENTITY;
     let prim = Conv {

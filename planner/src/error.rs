@@ -25,6 +25,8 @@ pub enum ErrorKind {
     Options,
     /// The arena exceeds the budget.
     Budget,
+    /// The workspace of a step is not what was reserved for its node, under strict verification.
+    Workspace,
     /// The planner made a mistake.
     Internal,
 }

@@ -6,8 +6,9 @@ use crate::onnx::{self, Dim, Type};
 use crate::ops::{Cx, Val, dtype_of};
 use crate::passes;
 use crate::peak::{Peak, largest_sizes, peak};
-use crate::schedule::{Weights, schedule};
+use crate::schedule::{Scheduled, Weights, schedule};
 use crate::shape::SymbolInfo;
+use crate::workspace::Workspaces;
 use bytes::Bytes;
 use plan::{DType, ExprId, Plan, SymbolKind};
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub struct Options {
     pub align: u64,
     /// The most bytes that the arena may have.
     pub budget: Option<u64>,
+    /// Refuses a plan in which the workspace of a step is not what was reserved for its node, rather than to warn of it.
+    pub strict_workspace: bool,
     /// The plan is for the eager executor: the budget is for what that holds at once.
     pub eager: bool,
     /// Keeps the steps in the order that the graph has them in, whatever memory that needs: to see what ordering saves.
@@ -87,6 +90,8 @@ pub struct Planned {
     pub warnings: Vec<String>,
     /// Why rewrites did not fire.
     pub notes: Vec<String>,
+    /// The workspace of its steps.
+    pub workspace: Workspaces,
 }
 
 /// Plans a model.
@@ -120,23 +125,30 @@ pub fn lower(model: onnx::Model, options: &Options) -> Result<(Graph, Vec<String
     Ok((graph, cx.b.warnings, context.notes))
 }
 
-fn finish(
+/// Schedules a graph and plans its memory.
+pub(crate) fn finish(
     mut graph: Graph,
     options: &Options,
     warnings: &mut Vec<String>,
     notes: Vec<String>,
 ) -> Result<Planned, Error> {
     let align = if options.align == 0 { 64 } else { options.align };
-    let (mut plan, weights) = schedule(&mut graph, align).map_err(|p| {
+    let Scheduled { mut plan, weights, workspace } = schedule(&mut graph, align).map_err(|p| {
         let error = Error::new(ErrorKind::Invalid, p.what);
         if let Some(remedy) = p.remedy { error.remedy(remedy) } else { error }
     })?;
+    if options.strict_workspace
+        && let Some(error) = Error::collected(ErrorKind::Workspace, workspace.findings.clone())
+    {
+        return Err(error.remedy("without strict verification of workspace these are warnings"));
+    }
+    warnings.extend(workspace.findings.iter().cloned());
     let memory = crate::memory::Options { reorder: !options.file_order, ..Default::default() };
     crate::memory::optimise(&mut plan, &memory).map_err(|e| Error::new(ErrorKind::Internal, e.to_string()))?;
     let needed = if options.eager { plan.certificate.eager_peak_bytes } else { plan.arena_bytes };
     match options.budget {
         Some(budget) if needed > budget => Err(over_budget(&plan, options.eager, needed, budget)),
-        _ => Ok(Planned { plan, weights, warnings: std::mem::take(warnings), notes }),
+        _ => Ok(Planned { plan, weights, warnings: std::mem::take(warnings), notes, workspace }),
     }
 }
 

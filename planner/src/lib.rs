@@ -12,7 +12,10 @@ pub mod passes;
 mod peak;
 pub mod schedule;
 pub mod shape;
+pub mod workspace;
 
 pub use error::{Error, ErrorKind};
+#[cfg(test)]
+pub(crate) use front::finish;
 pub use front::{DimOption, DimTarget, Fixed, Options, Planned, lower, plan};
 pub use schedule::Weights;

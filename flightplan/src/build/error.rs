@@ -16,6 +16,8 @@ pub enum ErrorKind {
     Invalid,
     /// The arena exceeds the budget.
     Budget,
+    /// The workspace of a step is not what was reserved for its node, under strict verification.
+    Workspace,
     /// What was made could not be written.
     Write,
     /// flightplan made a mistake.
@@ -61,6 +63,7 @@ impl Error {
             planner::ErrorKind::Invalid => ErrorKind::Invalid,
             planner::ErrorKind::Options => ErrorKind::Options,
             planner::ErrorKind::Budget => ErrorKind::Budget,
+            planner::ErrorKind::Workspace => ErrorKind::Workspace,
             _ => ErrorKind::Internal,
         };
         Error::wrapped(kind, model, &e.to_string(), e.chain())

@@ -21,6 +21,7 @@ options of every command on a model:
   --allow-fallback        may run on the processor where the device is not there
   --budget BYTES          refuses more memory than this: `262144`, `256KiB`, `1.5MiB`; of the static executor the arena, of the
                           eager one the most that it holds at once
+  --strict-workspace      refuses workspace that is not what was reserved, rather than to warn of it
   --weights embed|file    weights in the binary or in a file (default: embed up to 512 MiB)
   --align N               alignment of every buffer in bytes (default 64)
   --order best|file       steps in the order that needs least memory (default), or as the file has them
@@ -138,6 +139,8 @@ pub struct Common {
     pub allow_fallback: bool,
     /// `--budget`.
     pub budget: Option<u64>,
+    /// `--strict-workspace`.
+    pub strict_workspace: bool,
     /// `--weights`.
     pub weights: WeightsAt,
     /// `--align`.
@@ -176,6 +179,7 @@ impl Common {
                     || Failure::Usage(format!("--budget takes bytes such as `262144` or `256KiB`, not `{value}`"));
                 self.budget = Some(bytes(&value).ok_or_else(wrong)?);
             }
+            "--strict-workspace" => self.strict_workspace = true,
             "--weights" => {
                 self.weights = choice(parser, "--weights", &[("embed", WeightsAt::Embed), ("file", WeightsAt::File)])?;
             }

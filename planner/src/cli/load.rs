@@ -28,6 +28,7 @@ pub fn options(common: &Common, model: &Path) -> Result<Options, Failure> {
         states: common.states.clone(),
         align: common.align,
         budget: common.budget,
+        strict_workspace: common.strict_workspace,
         eager: common.mode == Mode::Eager,
         file_order: common.file_order,
     })

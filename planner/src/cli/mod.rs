@@ -21,6 +21,7 @@ mod steps;
 mod verify;
 mod view;
 mod words;
+mod work;
 
 use std::ffi::OsString;
 use std::io::Write;

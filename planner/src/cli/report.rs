@@ -1,8 +1,9 @@
 //! `planner report`: the memory of a model.
 
 use super::args::{Common, Mode, Word, next, pair, text};
-use super::{Command, Failure, Io, load, words};
+use super::{Command, Failure, Io, load, words, work};
 use crate::peak::{Peak, largest_sizes, peak};
+use crate::workspace::{Request, requests};
 use crate::{
     Planned,
     memory::{formula::Formula, usage},
@@ -79,11 +80,16 @@ struct Facts {
     mode: Mode,
     /// Steps of each primitive.
     primitives: BTreeMap<&'static str, usize>,
+    /// What kernels ask for.
+    requests: Vec<Request>,
 }
 
 fn facts(planned: &Planned, at: &[(String, String)], placement: Placement, mode: Mode) -> Result<Facts, Failure> {
     let plan = &planned.plan;
-    let sizes = if at.is_empty() { largest_sizes(plan) } else { sizes_at(plan, at)? };
+    let values = values_at(plan, at)?;
+    let value = |s: plan::SymbolId| values.get(s.index()).copied();
+    let sizes = if at.is_empty() { largest_sizes(plan) } else { usage::sizes(plan, value) };
+    let requests = requests(plan, value);
     let peak = peak(plan, &sizes);
     let bound = if at.is_empty() { plan.certificate.lower_bound_bytes } else { peak.bytes };
     let hash = plan.hash().map_err(|e| Failure::Refused(e.to_string()))?;
@@ -97,11 +103,11 @@ fn facts(planned: &Planned, at: &[(String, String)], placement: Placement, mode:
         };
         *primitives.entry(name).or_insert(0) += 1;
     }
-    Ok(Facts { sizes, peak, bound, hash, placement, mode, primitives })
+    Ok(Facts { sizes, peak, bound, hash, placement, mode, primitives, requests })
 }
 
-/// The bytes of every buffer where the named symbols have these values and the others their largest.
-fn sizes_at(plan: &Plan, at: &[(String, String)]) -> Result<Vec<u64>, Failure> {
+/// The symbols' values where the named ones have these and the others their largest.
+fn values_at(plan: &Plan, at: &[(String, String)]) -> Result<Vec<i64>, Failure> {
     let mut values: Vec<i64> = plan.symbols.iter().map(|s| s.hi).collect();
     for (name, value) in at {
         let number: i64 =
@@ -117,7 +123,7 @@ fn sizes_at(plan: &Plan, at: &[(String, String)]) -> Result<Vec<u64>, Failure> {
         }
         *place = number;
     }
-    Ok(usage::sizes(plan, |s| values.get(s.index()).copied()))
+    Ok(values)
 }
 
 impl Facts {
@@ -188,6 +194,8 @@ impl Facts {
             "persist_bytes": c.persist_bytes,
             "order_bound_bytes": c.order_bound_bytes,
             "optimal": c.optimal,
+            "workspace": work::json(planned, &self.requests),
+            "loading": work::loading(plan),
             "observed": { "unavailable": "nothing was run" },
             "profiles": [],
             "peak": { "bytes": self.peak.bytes, "step": self.peak.step, "classes": self.classes(plan) },
@@ -304,6 +312,7 @@ impl Facts {
                 writeln!(io.out, "  {:>16}  {}{class}", words::bytes(*size), buffer.name)?;
             }
         }
+        work::print(planned, &self.requests, io)?;
         self.print_lists(plan, io)
     }
 

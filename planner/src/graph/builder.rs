@@ -387,6 +387,7 @@ impl Builder {
             reads: reads.to_vec(),
             writes: ids.iter().map(|v| Some(*v)).collect(),
             defines: Vec::new(),
+            reserved: None,
         });
         let block = self.block;
         self.graph.blocks[block.index()].nodes.push(n);

@@ -9,6 +9,7 @@ mod emit;
 mod fold;
 mod found;
 mod known;
+mod nodes;
 mod text;
 mod verify;
 
@@ -17,7 +18,7 @@ pub use found::{Counted, Mark};
 pub use known::constant_bits;
 pub use verify::Broken;
 
-use crate::shape::Exprs;
+use crate::{shape::Exprs, workspace::Bound};
 use bytes::Bytes;
 use plan::{Axes, DType, ExprId, Primitive, Relation, SymbolId};
 use std::rc::Rc;
@@ -57,8 +58,8 @@ pub struct Graph {
     pub exprs: Exprs,
     /// Values.
     pub values: Vec<Value>,
-    /// Nodes, in no order; blocks order them.
-    pub nodes: Vec<Node>,
+    /// Nodes, in no order; blocks order them. They are changed by the methods of [`nodes`] alone.
+    nodes: Vec<Node>,
     /// Blocks; the first is the model's own.
     pub blocks: Vec<Block>,
     /// Data of constants.
@@ -151,6 +152,8 @@ pub struct Node {
     pub writes: Vec<Option<V>>,
     /// The symbols that it defines.
     pub defines: Vec<SymbolId>,
+    /// The workspace that was reserved for it when lowering ended; none: nothing was, or it has gone to another node.
+    pub reserved: Option<Bound>,
 }
 
 /// What a node does.

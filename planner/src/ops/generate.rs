@@ -218,7 +218,7 @@ fn random_form(cx: &mut Cx<'_>, node: &Node) -> Result<(DType, Vec<ExprId>), Pro
 fn seed(cx: &Cx<'_>, node: &Node) -> Result<u64, Problem> {
     Ok(match node.opt_float("seed")? {
         Some(seed) => u64::from(seed.to_bits()),
-        None => (cx.b.graph.nodes.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63,
+        None => (cx.b.graph.nodes().len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63,
     })
 }
 

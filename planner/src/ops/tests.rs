@@ -61,7 +61,7 @@ impl Bench {
     }
 
     fn primitives(&self) -> Vec<&'static str> {
-        let nodes = self.cx.b.graph.nodes.iter();
+        let nodes = self.cx.b.graph.nodes().iter();
         nodes.filter_map(|n| if let Op::Prim(p) = &n.op { Some(p.traits().name) } else { None }).collect()
     }
 }
@@ -135,9 +135,9 @@ fn softmax_of_old_flattens() {
     let old = t.one("Softmax", 11, &["x"], &[]);
     let (n, _) = t.cx.b.graph.producer_of(old).unwrap();
     assert_eq!(t.cx.b.graph.node(n).op, Op::View(crate::graph::View::Reshape));
-    let before = t.cx.b.graph.nodes.len();
+    let before = t.cx.b.graph.nodes().len();
     t.one("Softmax", 13, &["x"], &[]);
-    assert_eq!(t.cx.b.graph.nodes.len(), before + 1);
+    assert_eq!(t.cx.b.graph.nodes().len(), before + 1);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn normalisation_by_constants_is_a_product_and_a_sum() {
         t.floats(name, &[2], &[1.0, 2.0]);
     }
     t.one("BatchNormalization", 15, &["x", "scale", "bias", "mean", "var"], &[]);
-    let ops: Vec<MapOp> = t.cx.b.graph.nodes.iter().filter_map(|n| single(&n.op)).collect();
+    let ops: Vec<MapOp> = t.cx.b.graph.nodes().iter().filter_map(|n| single(&n.op)).collect();
     assert_eq!(ops, [MapOp::Mul, MapOp::Add]);
 }
 

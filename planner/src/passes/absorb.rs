@@ -142,9 +142,7 @@ fn become_product(
     while list.len() > 2 && list.last() == Some(&None) {
         list.pop();
     }
-    let node = &mut graph.nodes[n.index()];
-    node.op = op;
-    node.reads = list;
+    graph.replace(n, op, list, &[target]);
 }
 
 /// The axis of the result that the weights' outputs lie along.

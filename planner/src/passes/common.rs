@@ -1,6 +1,6 @@
 //! Common subexpressions: of equal nodes with equal operands, the first stays.
 
-use super::{Changed, Context, rewrite};
+use super::{Changed, Context};
 use crate::graph::{B, Graph, Op, V};
 use plan::Primitive;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ pub(super) fn run(graph: &mut Graph, _: &mut Context) -> Changed {
     constants(graph, &mut map);
     let mut seen = Seen::new();
     block(graph, Graph::MAIN, &mut seen, &mut map);
-    rewrite::substitute(graph, &map);
+    graph.substitute(&map);
     if map.is_empty() { Changed::No } else { Changed::Yes }
 }
 

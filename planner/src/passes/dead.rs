@@ -83,6 +83,7 @@ fn sweep(graph: &mut Graph, b: B, live: &mut Live, changed: &mut Changed) {
     for n in nodes.iter().rev() {
         if !live.needs(graph, *n) {
             *changed = Changed::Yes;
+            graph.retire(*n);
             continue;
         }
         live.node(graph, *n);
@@ -98,12 +99,13 @@ fn sweep(graph: &mut Graph, b: B, live: &mut Live, changed: &mut Changed) {
 
 /// Optional writes that nobody wants are not made. The first of a primitive always is.
 fn drop_writes(graph: &mut Graph, n: N, live: &BTreeSet<V>) {
-    let node = &mut graph.nodes[n.index()];
+    let node = graph.node(n);
     let Op::Prim(prim) = &node.op else { return };
-    let required = prim.traits().writes.0;
-    for (i, w) in node.writes.iter_mut().enumerate() {
-        if w.is_some_and(|w| !live.contains(&w)) && (i >= required || matches!(prim, plan::Primitive::Rnn(_))) {
-            *w = None;
-        }
-    }
+    let (required, recurrent) = (prim.traits().writes.0, matches!(prim, plan::Primitive::Rnn(_)));
+    let unwanted = |(i, w): (usize, &Option<V>)| {
+        let dropped = w.is_some_and(|w| !live.contains(&w)) && (i >= required || recurrent);
+        dropped.then_some(i)
+    };
+    let ports: Vec<usize> = node.writes.iter().enumerate().filter_map(unwanted).collect();
+    ports.into_iter().for_each(|port| graph.drop_write(n, port));
 }

@@ -24,13 +24,12 @@ pub(super) fn run(graph: &mut Graph, _: &mut Context) -> Changed {
                 && blocks.get(&m) == blocks.get(&n))
             .then_some(m)
         };
-        if let Some((code, reads)) = flatten(graph, n, &alone)
+        if let Some((code, reads, taken)) = flatten(graph, n, &alone)
             && let Some(code) = List::from_slice(&code)
         {
-            let node = &mut graph.nodes[n.index()];
-            if node.op != Op::Prim(Map { code }.into()) {
-                node.op = Op::Prim(Map { code }.into());
-                node.reads = reads.into_iter().map(Some).collect();
+            let op = Op::Prim(Map { code }.into());
+            if graph.node(n).op != op {
+                graph.replace(n, op, reads.into_iter().map(Some).collect(), &taken);
                 changed = Changed::Yes;
             }
         }
@@ -46,18 +45,24 @@ enum Slot {
     Result(usize),
 }
 
-/// The program of a node with what it takes in, and its operands. None where nothing changes or it would be too long.
-fn flatten(graph: &Graph, n: N, alone: &dyn Fn(&Graph, V) -> Option<N>) -> Option<(Vec<MapInstr>, Vec<V>)> {
+/// A program, its operands, and the nodes that it has taken in.
+type Flat = (Vec<MapInstr>, Vec<V>, Vec<N>);
+
+/// The program of a node with what it takes in. None where nothing changes or it would be too long.
+fn flatten(graph: &Graph, n: N, alone: &dyn Fn(&Graph, V) -> Option<N>) -> Option<Flat> {
     let Op::Prim(Primitive::Map(own)) = &graph.node(n).op else { return None };
     let mut program = Program { graph, code: Vec::new(), slots: Vec::new(), operands: Vec::new() };
-    let mut registers = Vec::new();
+    let (mut registers, mut taken) = (Vec::new(), Vec::new());
     for r in &graph.node(n).reads {
         let v = (*r)?;
         // Taken in as far as there is room; the rest stays an operand.
         let mark = (program.code.len(), program.operands.len());
-        let inner = alone(graph, v).and_then(|m| program.take_in(m));
+        let inner = alone(graph, v).and_then(|m| Some((m, program.take_in(m)?)));
         registers.push(match inner {
-            Some(slot) if program.code.len() + own.code.len() <= 32 && program.operands.len() <= MAX_OPERANDS => slot,
+            Some((m, slot)) if program.code.len() + own.code.len() <= 32 && program.operands.len() <= MAX_OPERANDS => {
+                taken.push(m);
+                slot
+            }
             _ => {
                 program.code.truncate(mark.0);
                 program.slots.truncate(mark.0);
@@ -67,7 +72,8 @@ fn flatten(graph: &Graph, n: N, alone: &dyn Fn(&Graph, V) -> Option<N>) -> Optio
         });
     }
     program.append(own, registers)?;
-    program.finish()
+    let (code, reads) = program.finish()?;
+    Some((code, reads, taken))
 }
 
 struct Program<'g> {

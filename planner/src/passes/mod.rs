@@ -9,6 +9,7 @@ mod dead;
 mod fuse;
 mod patterns;
 mod prepack;
+mod reserve;
 mod rewrite;
 
 use crate::graph::{Broken, Graph};
@@ -53,6 +54,7 @@ pub struct Pass {
 
 /// The passes, in order.
 pub const PASSES: &[Pass] = &[
+    Pass { name: "reserve", numerics: Numerics::Exact, run: reserve::run },
     Pass { name: "dead-code", numerics: Numerics::Exact, run: dead::run },
     Pass { name: "common-subexpressions", numerics: Numerics::Exact, run: common::run },
     Pass { name: "patterns", numerics: Numerics::Approximates, run: patterns::run },

@@ -6,16 +6,14 @@ use plan::{DType, List, prim::*};
 
 pub(super) fn run(graph: &mut Graph, _: &mut Context) -> Changed {
     let mut changed = Changed::No;
-    for n in 0..graph.nodes.len() {
+    for n in 0..graph.nodes().len() {
         let n = N(n as u32);
         let found =
             silu(graph, n).or_else(|| hard_swish(graph, n)).or_else(|| gelu(graph, n)).or_else(|| relu(graph, n));
         if let Some((op, x)) = found {
             let dtype = graph.value(x).dtype;
             let instr = MapInstr { op, dtype, out: dtype, args: [0; 3], bits: 0 };
-            let node = &mut graph.nodes[n.index()];
-            node.op = Op::Prim(Map { code: List::of([instr]) }.into());
-            node.reads = vec![Some(x)];
+            graph.replace(n, Op::Prim(Map { code: List::of([instr]) }.into()), vec![Some(x)], &[]);
             changed = Changed::Yes;
         }
     }

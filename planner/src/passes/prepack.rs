@@ -24,7 +24,7 @@ pub(super) fn run(graph: &mut Graph, _: &mut Context) -> Changed {
         }
         done.unwrap_or_default()
     });
-    rewrite::substitute(graph, &replaced);
+    graph.substitute(&replaced);
     changed
 }
 
@@ -57,19 +57,21 @@ fn panels(b: &mut Builder, n: ExprId) -> ExprId {
     b.exprs().ceil_div(n, sixteen)
 }
 
-/// `a · b` with a constant matrix `b`: all rows of all batches at once, over panels.
-fn matmul(graph: &mut Graph, n: N, m: MatMul, packed: &mut Packed, replaced: &mut BTreeMap<V, V>) -> Option<Vec<N>> {
-    let (a, b_read) = (graph.read(n, 0)?, graph.read(n, 1)?);
-    let out = graph.write(n, 0)?;
-    let base = graph.behind_broadcast(b_read);
-    let node = graph.node(n).clone();
+/// The constant matrix that a product in f32 has on its right for every batch.
+pub(super) fn constant_matrix(graph: &Graph, n: N) -> Option<V> {
+    let base = graph.behind_broadcast(graph.read(n, 1)?);
     let one_matrix = graph.static_dims(base).is_some_and(|dims| match dims.as_slice() {
         [lead @ .., _, _] => lead.iter().all(|d| *d == 1),
         _ => false,
     });
-    if !is_f32_const(graph, base) || !one_matrix || node.reads.len() > 4 || graph.value(a).dtype != DType::F32 {
-        return None;
-    }
+    let f32s = is_f32_const(graph, base) && graph.value(graph.read(n, 0)?).dtype == DType::F32;
+    (f32s && one_matrix && graph.node(n).reads.len() <= 4).then_some(base)
+}
+
+/// `a · b` with a constant matrix `b`: all rows of all batches at once, over panels.
+fn matmul(graph: &mut Graph, n: N, m: MatMul, packed: &mut Packed, replaced: &mut BTreeMap<V, V>) -> Option<Vec<N>> {
+    let base = constant_matrix(graph, n)?;
+    let (a, out, node) = (graph.read(n, 0)?, graph.write(n, 0)?, graph.node(n).clone());
     let name = node.name.clone();
     let out_name = graph.value(out).name.clone();
     let (made, nodes) = rewrite::build(graph, &name, |b| {
@@ -102,16 +104,17 @@ fn matmul(graph: &mut Graph, n: N, m: MatMul, packed: &mut Packed, replaced: &mu
         b.name(product, &out_name);
         let shaped = b.reshape(product, &dout)?;
         b.name(shaped, &out_name);
-        Ok(shaped)
+        Ok((product, shaped))
     });
-    let shaped = made.ok()?;
+    let (product, shaped) = made.ok()?;
+    graph.succeed(n, graph.producer_of(product)?.0);
     replaced.insert(out, shaped);
     Some(nodes)
 }
 
-fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut Packed) -> Option<Vec<N>> {
-    let w = graph.read(n, 1)?;
-    let x = graph.read(n, 0)?;
+/// The layout in which a convolution's constant weights are stored, and their dims in it; none where they stay as they are.
+pub(super) fn conv_weights(graph: &Graph, n: N, c: &Conv<ExprId>) -> Option<(ConvLayout, PackKind, Vec<i64>)> {
+    let (x, w) = (graph.read(n, 0)?, graph.read(n, 1)?);
     if !is_f32_const(graph, w) || graph.value(x).dtype != DType::F32 {
         return None;
     }
@@ -119,30 +122,33 @@ fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut Packed) -> Option
     let (m, per_group) = (*dims.first()?, *dims.get(1)?);
     let taps = dims.iter().skip(2).try_fold(1usize, |n, d| n.checked_mul(*d))?;
     let depth = per_group.checked_mul(taps)?;
-    let depthwise = per_group == 1 && m == c.group as usize && c.group > 1;
-    // Depthwise kernels over channels-first data read the weights as they are.
-    if depthwise && c.data == DataLayout::ChannelsFirst {
-        return None;
+    if per_group == 1 && m == c.group as usize && c.group > 1 {
+        // Depthwise kernels over channels-first data read the weights as they are.
+        let strips = vec![m.div_ceil(16) as i64, taps as i64, 16];
+        let packed = c.data == DataLayout::ChannelsLast;
+        return packed.then_some((ConvLayout::Depthwise16, PackKind::ConvDepthwise16, strips));
     }
+    if suits_winograd(graph, n, c, &dims) {
+        let strips = vec![36, m.div_ceil(16) as i64, per_group as i64, 16];
+        return Some((ConvLayout::Winograd4, PackKind::ConvWinograd4, strips));
+    }
+    let group = c.group.max(1) as usize;
+    let strips = vec![group as i64, (m / group).div_ceil(16) as i64, depth as i64, 16];
+    Some((ConvLayout::Panels16, PackKind::ConvPanels16 { group: c.group }, strips))
+}
+
+fn conv(graph: &mut Graph, n: N, c: Conv<ExprId>, packed: &mut Packed) -> Option<Vec<N>> {
+    let (layout, kind, strips) = conv_weights(graph, n, &c)?;
+    let w = graph.read(n, 1)?;
     let name = graph.node(n).name.clone();
-    let winograd = suits_winograd(graph, n, &c, &dims);
     let (made, nodes) = rewrite::build(graph, &name, |b| {
-        if winograd {
-            let strips = b.ints(&[36, m.div_ceil(16) as i64, per_group as i64, 16]);
-            return pack(b, packed, w, PackKind::ConvWinograd4, &strips).map(|v| (v, ConvLayout::Winograd4));
-        }
-        if depthwise {
-            let strips = b.ints(&[m.div_ceil(16) as i64, taps as i64, 16]);
-            return pack(b, packed, w, PackKind::ConvDepthwise16, &strips).map(|v| (v, ConvLayout::Depthwise16));
-        }
-        let group = c.group.max(1) as usize;
-        let strips = b.ints(&[group as i64, (m / group).div_ceil(16) as i64, depth as i64, 16]);
-        pack(b, packed, w, PackKind::ConvPanels16 { group: c.group }, &strips).map(|v| (v, ConvLayout::Panels16))
+        let strips = b.ints(&strips);
+        pack(b, packed, w, kind, &strips)
     });
-    let (weights, layout) = made.ok()?;
-    let node = &mut graph.nodes[n.index()];
-    node.op = Op::Prim(Conv { weights: layout, ..c }.into());
-    *node.reads.get_mut(1)? = Some(weights);
+    let weights = made.ok()?;
+    let mut reads = graph.node(n).reads.clone();
+    *reads.get_mut(1)? = Some(weights);
+    graph.replace(n, Op::Prim(Conv { weights: layout, ..c }.into()), reads, &[]);
     Some(nodes)
 }
 
@@ -164,12 +170,15 @@ fn suits_winograd(graph: &Graph, n: N, c: &Conv<ExprId>, weights: &[usize]) -> b
     simple && products >= FEW && products <= tiles.saturating_mul(PER_TILE)
 }
 
+/// The constant weights of a recurrent layer in f32: of the data and of the state.
+pub(super) fn recurrent_weights(graph: &Graph, n: N) -> Option<(V, V)> {
+    let (x, w, r) = (graph.read(n, 0)?, graph.read(n, 1)?, graph.read(n, 2)?);
+    let f32s = is_f32_const(graph, w) && is_f32_const(graph, r) && graph.value(x).dtype == DType::F32;
+    f32s.then_some((w, r))
+}
+
 fn rnn(graph: &mut Graph, n: N, r: Rnn, packed: &mut Packed) -> Option<Vec<N>> {
-    let (w, rec) = (graph.read(n, 1)?, graph.read(n, 2)?);
-    let x = graph.read(n, 0)?;
-    if !is_f32_const(graph, w) || !is_f32_const(graph, rec) || graph.value(x).dtype != DType::F32 {
-        return None;
-    }
+    let (w, rec) = recurrent_weights(graph, n)?;
     let name = graph.node(n).name.clone();
     let (made, nodes) = rewrite::build(graph, &name, |b| {
         let mut out = Vec::new();
@@ -184,10 +193,10 @@ fn rnn(graph: &mut Graph, n: N, r: Rnn, packed: &mut Packed) -> Option<Vec<N>> {
         Ok(out)
     });
     let made = made.ok()?;
-    let node = &mut graph.nodes[n.index()];
-    node.op = Op::Prim(Rnn { weights: RnnLayout::Panels16, ..r }.into());
+    let mut reads = graph.node(n).reads.clone();
     for (i, v) in made.into_iter().enumerate() {
-        *node.reads.get_mut(i + 1)? = Some(v);
+        *reads.get_mut(i + 1)? = Some(v);
     }
+    graph.replace(n, Op::Prim(Rnn { weights: RnnLayout::Panels16, ..r }.into()), reads, &[]);
     Some(nodes)
 }

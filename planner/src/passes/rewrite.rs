@@ -22,26 +22,6 @@ pub(super) fn use_counts(graph: &Graph) -> Vec<u32> {
     uses
 }
 
-/// Replaces values everywhere. The new ones are defined wherever the old ones were.
-pub(super) fn substitute(graph: &mut Graph, map: &BTreeMap<V, V>) {
-    if map.is_empty() {
-        return;
-    }
-    let follow = |mut v: V| {
-        while let Some(next) = map.get(&v) {
-            v = *next;
-        }
-        v
-    };
-    for node in &mut graph.nodes {
-        node.reads.iter_mut().flatten().for_each(|v| *v = follow(*v));
-    }
-    for block in &mut graph.blocks {
-        block.results.iter_mut().for_each(|v| *v = follow(*v));
-    }
-    graph.outputs.iter_mut().for_each(|p| p.value = follow(p.value));
-}
-
 /// Runs `f` with a builder whose new nodes are returned, to be placed by the caller.
 pub(super) fn build<T>(
     graph: &mut Graph,

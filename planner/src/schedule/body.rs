@@ -2,7 +2,7 @@
 
 use super::{Scheduler, copy_step, run_step};
 use crate::graph::{B, LoopOp, N, Op, Problem, V};
-use kernels::Meta;
+use crate::workspace::{Bound, Declared, Operand};
 use plan::{Action, Axes, Capture, Class, ExprId, Primitive, Step, ValueId};
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Scheduler<'_> {
                 None => None,
             });
         }
-        let workspace = self.workspace(&node.name, prim, &reads, &writes)?;
+        let workspace = self.workspace(n, prim, &reads, &writes)?;
         let mut step = run_step(&node.name, *prim, reads, writes);
         if let Action::Run { workspace: w, defines, .. } = &mut step.action {
             *w = workspace;
@@ -69,46 +69,37 @@ impl Scheduler<'_> {
         if strided || place.is_contiguous() { self.id(v) } else { self.copied(v, body) }
     }
 
+    /// The buffer of a node's workspace, which is declared here; none where it is known to need nothing. What nobody can size is
+    /// refused: nothing runs without.
     fn workspace(
         &mut self,
-        name: &str,
+        n: N,
         prim: &Primitive<ExprId>,
         reads: &[Option<ValueId>],
         writes: &[Option<ValueId>],
     ) -> Result<Option<plan::BufferId>, Problem> {
-        let mut failed = false;
-        let exprs = &self.graph.exprs;
-        let largest = prim.map_extents(&mut |e| {
-            exprs.maximum(e).unwrap_or_else(|| {
-                failed = true;
-                0
-            })
-        });
-        let metas = |list: &[Option<ValueId>]| -> Option<Vec<Option<Meta>>> {
-            list.iter()
-                .map(|id| match id {
-                    None => Some(None),
-                    Some(id) => {
-                        let value = self.plan.values.get(id.index())?;
-                        let dims =
-                            value.dims.iter().map(|d| exprs.maximum(*d).and_then(|d| usize::try_from(d.max(0)).ok()));
-                        let dims: Option<Vec<usize>> = dims.collect();
-                        Some(Some(Meta { dtype: value.dtype, dims: Axes::from_slice(&dims?)? }))
-                    }
-                })
-                .collect()
+        let operands = |list: &[Option<ValueId>]| -> Vec<Option<Operand>> {
+            let value = |id: ValueId| self.plan.values.get(id.index()).map(|v| (v.dtype, v.dims));
+            list.iter().map(|id| id.and_then(value)).collect()
         };
-        let (Some(r), Some(w), false) = (metas(reads), metas(writes), failed) else {
-            return Err(Problem::new("an extent that nothing bounds").with("give the free dims a range"));
+        let (reads, writes) = (operands(reads), operands(writes));
+        let bound = self.sizer.bound(&self.graph.exprs, prim, &reads, &writes);
+        let primitive = prim.traits().name;
+        self.declared.push(Declared { node: n, primitive, bound: bound.clone() });
+        let bytes = match bound {
+            Bound::Known(0) => return Ok(None),
+            Bound::Known(bytes) => bytes,
+            // The operands that no machine holds are told all together.
+            Bound::Unavailable(_) if !self.huge.is_empty() => return Ok(None),
+            Bound::Unavailable(why) => {
+                let problem = Problem::new(format!("{primitive}: its workspace is not known: {why}"));
+                return Err(problem.with("give the free dims smaller ranges"));
+            }
         };
-        let bytes =
-            kernels::workspace(&largest, &r, &w).map_err(|f| Problem::new(format!("{}: {f}", prim.traits().name)))?;
-        if bytes == 0 {
-            return Ok(None);
-        }
         let bytes = i64::try_from(bytes).map_err(|_| Problem::new("a workspace larger than memory"))?;
         let bytes = self.graph.exprs.int(bytes);
-        self.new_buffer(&format!("{name} (workspace)"), Class::Work, bytes, 0).map(Some)
+        let name = format!("{} (workspace)", self.graph.node(n).name);
+        self.new_buffer(&name, Class::Work, bytes, 0).map(Some)
     }
 
     fn branches(&mut self, n: N, then_block: B, else_block: B, body: &mut Body) -> Result<(), Problem> {

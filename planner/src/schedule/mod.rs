@@ -9,6 +9,7 @@ mod weights;
 pub use weights::Weights;
 
 use crate::graph::{B, Graph, Problem, Source, V};
+use crate::workspace::{Declared, Sizer, Workspaces, compare};
 use body::Body;
 use place::Where;
 use plan::{
@@ -29,16 +30,28 @@ struct Scheduler<'g> {
     align: u64,
     /// Tensors that no machine can hold: all of them are told together.
     huge: Vec<String>,
+    sizer: Sizer,
+    declared: Vec<Declared>,
+}
+
+/// What came of a graph.
+pub struct Scheduled {
+    /// The naive plan.
+    pub plan: Plan,
+    /// Its weights.
+    pub weights: Weights,
+    /// The workspace of its steps, against what was reserved for the graph's nodes.
+    pub workspace: Workspaces,
 }
 
 /// Larger buffers are refused: no machine has an arena of this size.
 const LARGEST: u64 = 1 << 46;
 
-/// The naive plan of a graph, and its weights.
+/// The naive plan of a graph, its weights and its workspace.
 ///
 /// # Errors
 /// When an extent has no bound, or a kernel does not take its operands.
-pub fn schedule(graph: &mut Graph, align: u64) -> Result<(Plan, Weights), Problem> {
+pub fn schedule(graph: &mut Graph, align: u64) -> Result<Scheduled, Problem> {
     let symbols = graph
         .exprs
         .symbols()
@@ -76,6 +89,8 @@ pub fn schedule(graph: &mut Graph, align: u64) -> Result<(Plan, Weights), Proble
         ids: BTreeMap::new(),
         align,
         huge: Vec::new(),
+        sizer: Sizer::default(),
+        declared: Vec::new(),
     };
     s.inputs()?;
     let main = s.reserve_block();
@@ -91,7 +106,8 @@ pub fn schedule(graph: &mut Graph, align: u64) -> Result<(Plan, Weights), Proble
     s.plan.weight_digest = s.weights.digest();
     s.plan.weight_check = s.weights.checksum();
     s.plan.exprs = s.graph.exprs.nodes().to_vec();
-    Ok((s.plan, s.weights))
+    let workspace = compare(s.graph, &s.declared);
+    Ok(Scheduled { plan: s.plan, weights: s.weights, workspace })
 }
 
 impl Scheduler<'_> {

@@ -92,20 +92,24 @@ impl Exprs {
     /// The exact extremes where the points are few.
     fn enumerate(&self, id: ExprId) -> Option<(i64, i64)> {
         let mut best = None::<(i64, i64)>;
-        self.each_point([id], |[v]| best = Some(best.map_or((v, v), |(lo, hi)| (lo.min(v), hi.max(v)))))?;
+        self.each_point(&[id], MAX_POINTS, |values| {
+            for &v in values {
+                best = Some(best.map_or((v, v), |(lo, hi)| (lo.min(v), hi.max(v))));
+            }
+        })?;
         best
     }
 
     /// Whether there are few points, and two expressions are equal in none of them.
     pub(super) fn differ_everywhere(&self, a: ExprId, b: ExprId) -> bool {
         let mut meet = false;
-        self.each_point([a, b], |[a, b]| meet |= a == b).is_some() && !meet
+        self.each_point(&[a, b], MAX_POINTS, |values| meet |= values.first() == values.last()).is_some() && !meet
     }
 
-    /// Calls `visit` with the values of some expressions at every point of the ranges of their symbols; none where the points are
-    /// many, or a value is none.
-    fn each_point<const N: usize>(&self, ids: [ExprId; N], mut visit: impl FnMut([i64; N])) -> Option<()> {
-        let cone = self.cone(&ids);
+    /// Calls `visit` with the values of some expressions at every point of the ranges of their symbols; none where there are more
+    /// than `most` points, or a value is none.
+    pub(crate) fn each_point(&self, ids: &[ExprId], most: i64, mut visit: impl FnMut(&[i64])) -> Option<()> {
+        let cone = self.cone(ids);
         let symbol = |id: &ExprId| match self.nodes().get(id.index()) {
             Some(Expr::Symbol(s)) => self.symbols().get(s.index()).map(|info| (*s, info)),
             _ => None,
@@ -114,7 +118,7 @@ impl Exprs {
         let mut points = 1i64;
         for (_, info) in &symbols {
             points = points.checked_mul((info.hi.checked_sub(info.lo)? / info.step.max(1)).checked_add(1)?)?;
-            if points > MAX_POINTS {
+            if points > most {
                 return None;
             }
         }
@@ -122,14 +126,14 @@ impl Exprs {
             return None;
         }
         let mut at: Vec<(SymbolId, i64)> = symbols.iter().map(|(s, info)| (*s, info.lo)).collect();
-        let mut memo = vec![None; self.nodes().len()];
+        let (mut memo, mut values) = (vec![None; self.nodes().len()], Vec::with_capacity(ids.len()));
         for _ in 0..points {
             self.eval_cone(&cone, &at, &mut memo)?;
-            let mut values = [0; N];
-            for (value, id) in values.iter_mut().zip(&ids) {
-                *value = memo.get(id.index()).copied().flatten()?;
+            values.clear();
+            for id in ids {
+                values.push(memo.get(id.index()).copied().flatten()?);
             }
-            visit(values);
+            visit(&values);
             for ((_, value), (_, info)) in at.iter_mut().zip(&symbols) {
                 *value = value.saturating_add(info.step);
                 if *value <= info.hi {

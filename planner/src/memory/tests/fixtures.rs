@@ -273,9 +273,8 @@ fn x7_residual() {
     assert_eq!(plan.buffers.iter().filter(|b| b.eager.is_some_and(|e| e.free.is_none())).count(), 1);
 }
 
-/// Row T5. Workspaces count while their steps run.
-#[test]
-fn x8_workspace() {
+/// Three steps with workspace, and the last's result.
+fn x8() -> (Build, ValueId) {
     const K: i64 = 1024;
     let mut b = Build::new(1);
     let mut last = ints(&mut b, "x", 8);
@@ -284,7 +283,28 @@ fn x8_workspace() {
         b.workspace(workspace * K);
     }
     b.output(last);
-    check(&b, in_place(), Expect { naive: 196_608 + 614_400, eager: 438_272, arena: 438_272 });
+    (b, last)
+}
+
+/// Rows I5 and T5. One step at a time has its workspace, so the peak is at the step with most; if all ran at once nothing could
+/// share, which is what every tensor in its own memory comes to.
+#[test]
+fn x8_workspace() {
+    let plan = check(&x8().0, in_place(), Expect { naive: 196_608 + 614_400, eager: 438_272, arena: 438_272 });
+    assert_eq!(plan.certificate.naive_bytes, 811_008);
+}
+
+/// Row I5. What persists is there beside the step with most, never instead of it.
+#[test]
+fn x8_with_a_slot_that_persists() {
+    let (mut b, last) = x8();
+    let n = b.number(8 * 1024);
+    let slot = b.tensor("slot", Class::Persist, DType::I64, &[n]);
+    b.commit(slot, last);
+    let mut plan = b.plan.clone();
+    optimise(&mut plan, &in_place()).unwrap();
+    checker::check(&plan, &checker::Points::default()).unwrap();
+    assert_eq!(plan.arena_bytes, (64 + 64 + 300) * 1024 + 64 * 1024);
 }
 
 /// Rows A13, C1 and T5. What is kept for later runs may not be written over, in any run: the root of 4 is 2 each time. An `If`

@@ -79,7 +79,7 @@ fn network(folder: &Path, name: &str) -> Model {
 /// The plan with a buffer for every tensor.
 fn naive(model: Model) -> Plan {
     let (mut graph, _, _) = crate::lower(model, &crate::Options::default()).unwrap();
-    schedule(&mut graph, 64).map_err(|p| p.what).unwrap().0
+    schedule(&mut graph, 64).map_err(|p| p.what).unwrap().plan
 }
 
 #[test]

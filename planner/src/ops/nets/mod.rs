@@ -64,7 +64,7 @@ pub(crate) fn dim(name: &str, lo: i64, hi: i64) -> DimOption {
 
 pub(crate) fn try_planned(graph: Graph, dims: &[DimOption]) -> Result<Planned, crate::Error> {
     let model = Model { ir_version: 10, opsets: [(String::new(), 21)].into(), graph, ..Model::default() };
-    plan(model, &Options { dims: dims.to_vec(), ..Options::default() })
+    plan(model, &Options { dims: dims.to_vec(), strict_workspace: true, ..Options::default() })
 }
 
 /// The plan, which the checker has accepted.
@@ -79,9 +79,9 @@ pub(crate) fn planned(graph: Graph, dims: &[DimOption]) -> Planned {
 /// A tensor to run on.
 #[derive(Clone)]
 pub(crate) struct Data {
-    dtype: DType,
-    dims: Vec<usize>,
-    bytes: Vec<u8>,
+    pub(crate) dtype: DType,
+    pub(crate) dims: Vec<usize>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 pub(crate) fn f32s(dims: &[usize], values: &[f32]) -> Data {
