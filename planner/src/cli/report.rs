@@ -358,7 +358,8 @@ mod tests {
     fn report(device: DeviceId) -> Value {
         let plan = Build::new(64).plan;
         let weights = crate::Weights::default();
-        let planned = Planned { plan, weights, warnings: Vec::new(), notes: Vec::new() };
+        let workspace = crate::workspace::Workspaces::default();
+        let planned = Planned { plan, weights, warnings: Vec::new(), notes: Vec::new(), workspace };
         facts(&planned, &[], Placement { device, fallback: None }, Mode::default()).ok().unwrap().json(&planned)
     }
 
