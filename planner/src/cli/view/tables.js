@@ -40,13 +40,13 @@ function totalsTable() {
   const rows = [
     ["every activation and workspace in its own memory", t.naive, "naive"],
     ["most live at one step: no placement can be smaller in this order", t.bound, "lower bound"],
-    ["the eager executor's peak, at the largest extents", t.eager, "eager peak"],
+    ["the peak of the eager executor, which takes each buffer as a whole when a step first needs it and frees it after the last that does", t.eager, "eager peak"],
     ["the arena of the static executor", t.arena, "arena"],
-    ["of these, states that the model keeps", t.states, "states"],
-    ["the most that a single step needs: no order can be better", t.step, "order bound"],
+    ["the part of the arena that keeps the model's states between runs", t.states, "states"],
+    ["the most that a single step reads and writes: no order can need less, and perhaps none reaches it", t.step, "order bound"],
     ["constants, in their own file, not in the arena", t.weights, "weights"],
   ];
-  const note = `At the largest extents, aligned to ${whole(plan.align)} bytes. Not counted: the caller's inputs, code and stack.`;
+  const note = `With every free dim at its largest, aligned to ${whole(plan.align)} bytes. Not counted: the caller's inputs, code and stack.`;
   return table("Totals", note, [column("figure", "keep"), column("bytes", "number"), column("", "number"), column("what it is")], rows.map(([what, n, name]) => [name, whole(n), n < 1024 ? "" : size(n), what]));
 }
 
@@ -58,13 +58,13 @@ function portsTable() {
     ...plan.states.map((s) => ["state", s.input, tensor(s.value), `left by ${s.output}`]),
     ...plan.symbols.map((s) => ["dim", s.name, s.range, s.source]),
   ];
-  return table("Inputs, outputs, states, dims", "", [column("", "keep"), column("name"), column("type, extents or range"), column("where")], rows);
+  return table("Inputs, outputs, states, dims", "", [column("", "keep"), column("name"), column("type, dims or range"), column("where")], rows);
 }
 function outputPlace(port) {
   const b = plan.values[port.value] ? plan.values[port.value].buffer : -1;
   const buffer = plan.buffers[b];
   if (!buffer || buffer.ticks === null) return buffer ? `a ${buffer.kind}` : "";
-  return shows(b, buffer.ticks[0], `at ${whole(buffer.offset)}`);
+  return shows(b, buffer.ticks[0], `byte ${whole(buffer.offset)} of the arena`);
 }
 
 function refusalsTable() {
