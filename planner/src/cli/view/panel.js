@@ -45,7 +45,7 @@ function bufferFacts(b, short) {
       ["Written by", ...lines(writers[b], short ? 1 : 4, stepLine)],
       ["Read by", ...(readers[b].length ? lines(readers[b], most, stepLine) : [nobody])],
       ["Also holds", ...lines(others, most, (t) => `${tail(t.name, 40)} ${t.tensor}${t.strided ? ", strided" : ""}`)],
-      ["Kept alive by (pinned_by)", ...lines([...new Set(buffer.pinned)].filter((v) => v !== mainValue(b)), most, (v) => tail(plan.values[v].name, 44))],
+      ["Kept alive by", ...lines([...new Set(buffer.pinned)].filter((v) => v !== mainValue(b)), most, (v) => tail(plan.values[v].name, 44))],
     ),
   );
 }
