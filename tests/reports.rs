@@ -5,7 +5,6 @@ mod common;
 #[allow(dead_code)]
 mod kit;
 #[path = "common/onnx.rs"]
-#[allow(dead_code)]
 mod onnx;
 
 use kit::*;
