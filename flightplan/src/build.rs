@@ -74,7 +74,7 @@ impl Model {
 
     /// Fails the build where the arena needs more: `"256 KiB"`, `"1.5 MiB"`, `"4096"` (bytes).
     pub fn budget(mut self, bytes: &str) -> Model {
-        match values::parse_bytes(bytes) {
+        match planner::parse_bytes(bytes) {
             Some(count) => self.options.budget = Some(count),
             None => self.problems.push(format!("budget {bytes:?} is not a size such as \"256 KiB\"")),
         }
@@ -125,7 +125,7 @@ impl Model {
 
     /// Embeds weights of up to this size (`"16 MiB"`), and leaves larger ones in a file; 512 MiB where not given.
     pub fn embed_limit(mut self, bytes: &str) -> Model {
-        match values::parse_bytes(bytes) {
+        match planner::parse_bytes(bytes) {
             Some(count) => self.embed_limit = count,
             None => self.problems.push(format!("embed_limit {bytes:?} is not a size such as \"16 MiB\"")),
         }

@@ -12,6 +12,7 @@ pub mod passes;
 mod peak;
 pub mod schedule;
 pub mod shape;
+mod size;
 pub mod workspace;
 
 pub use error::{Error, ErrorKind};
@@ -19,3 +20,4 @@ pub use error::{Error, ErrorKind};
 pub(crate) use front::finish;
 pub use front::{DimOption, DimTarget, Fixed, Options, Planned, lower, plan};
 pub use schedule::Weights;
+pub use size::parse_bytes;

@@ -177,7 +177,7 @@ impl Common {
                 let value = text(parser)?;
                 let wrong =
                     || Failure::Usage(format!("--budget takes bytes such as `262144` or `256KiB`, not `{value}`"));
-                self.budget = Some(bytes(&value).ok_or_else(wrong)?);
+                self.budget = Some(crate::parse_bytes(&value).ok_or_else(wrong)?);
             }
             "--strict-workspace" => self.strict_workspace = true,
             "--weights" => {
@@ -267,31 +267,6 @@ fn fix(text: &str) -> Result<FixArg, String> {
         .map_err(|_| format!("`{text}` is no number, list of numbers or .npy file"))
 }
 
-/// A number of bytes, perhaps with a unit.
-fn bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '_' || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let number = number.replace('_', "");
-    let scale: u64 = match unit.trim() {
-        "" | "B" => 1,
-        "kB" | "KB" => 1000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        "KiB" | "K" => 1 << 10,
-        "MiB" | "M" => 1 << 20,
-        "GiB" | "G" => 1 << 30,
-        _ => return None,
-    };
-    match number.parse::<u64>() {
-        Ok(whole) => whole.checked_mul(scale),
-        Err(_) => {
-            let bytes = number.parse::<f64>().ok()? * scale as f64;
-            (bytes.is_finite() && (0.0..=9e18).contains(&bytes)).then_some(bytes as u64)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,17 +296,5 @@ mod tests {
         assert_eq!(fix("true"), Ok(FixArg::Values(Fixed::Ints(vec![1]))));
         assert_eq!(fix("a/b.npy"), Ok(FixArg::File("a/b.npy".into())));
         assert!(fix("abc").is_err());
-    }
-
-    #[test]
-    fn bytes_with_units() {
-        assert_eq!(bytes("262144"), Some(262_144));
-        assert_eq!(bytes("256KiB"), Some(262_144));
-        assert_eq!(bytes("256 KiB"), Some(262_144));
-        assert_eq!(bytes("1.5MiB"), Some(1_572_864));
-        assert_eq!(bytes("1GB"), Some(1_000_000_000));
-        for wrong in ["", "KiB", "1 parsec", "-1", "99999999999999999999GiB"] {
-            assert_eq!(bytes(wrong), None, "{wrong}");
-        }
     }
 }
