@@ -22,10 +22,17 @@ pub use runtime::{DType, Error, ErrorKind, Fault, TensorProblem, View};
 macro_rules! include_model {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
-        #[allow(dead_code, unreachable_pub, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
+        #[allow(dead_code, unreachable_pub, unused_imports)]
+        #[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
         #[doc = concat!("The model `", stringify!($name), "`.")]
         pub mod $name {
-            include!(concat!(env!("OUT_DIR"), "/", stringify!($name), ".rs"));
+            // The documentation of a program lists private items too: tensors and steps would bury what can be called.
+            #[doc(hidden)]
+            mod generated {
+                include!(concat!(env!("OUT_DIR"), "/", stringify!($name), ".rs"));
+            }
+            #[doc(inline)]
+            pub use generated::*;
         }
     };
 }
