@@ -99,8 +99,8 @@ pub struct Sim<'a> {
     /// The turn in which each block is, and the last one given out.
     turns: Vec<u64>,
     last_turn: u64,
-    /// For each tensor that a loop carries the body that wrote it last, and in which turn of it.
-    overwritten: Vec<Option<(u32, u64)>>,
+    /// Bytes that a loop carries: the body that wrote them last, and in which turn of it.
+    carried: Shadow,
     /// Some extent was assumed that only the data can tell.
     pub assumed: bool,
     /// A state has been written in this run.
@@ -135,7 +135,7 @@ impl<'a> Sim<'a> {
             next_base: plan.align,
             turns: vec![0; plan.blocks.len()],
             last_turn: NEW_STATE,
-            overwritten: vec![None; plan.values.len()],
+            carried: Shadow::default(),
             assumed: false,
             committed: false,
             branches: 0,
@@ -447,17 +447,28 @@ impl<'a> Sim<'a> {
         self.facts.repeats(self.here.0.0, scope)
     }
 
-    /// Notes that a turn of a loop has written what it carries.
-    pub fn carry(&mut self, root: ValueId) {
-        let body = self.carrier(root);
-        let turn = body.and_then(|b| Some((b, *self.turns.get(b as usize)?)));
-        self.overwritten.get_mut(root.index()).into_iter().for_each(|slot| *slot = turn);
+    /// Notes which bytes a turn of a loop has written for the next one.
+    pub fn carry(&mut self, f: &Footprint, root: ValueId) {
+        let tag = self.carrier(root).and_then(|b| Some(Tag { owner: b, turn: *self.turns.get(b as usize)? }));
+        if tag.is_some() || !self.carried.is_empty() {
+            let (carried, run) = (&mut self.carried, f.run);
+            f.for_each_piece(&mut |at| carried.set(at, at + run, tag));
+        }
     }
 
-    /// Whether the current turn of a loop has overwritten what it carries: what comes then belongs to the next turn.
-    pub fn is_overwritten(&self, root: ValueId) -> bool {
-        let Some((body, turn)) = self.overwritten.get(root.index()).copied().flatten() else { return false };
-        self.turns.get(body as usize) == Some(&turn) && self.facts.within(self.here.0.0, body)
+    /// Bytes of a footprint that the current turn of a loop has overwritten for the next one.
+    pub fn overwritten(&self, f: &Footprint) -> Option<(u64, u64)> {
+        let mut found = None;
+        self.carried.any(f.start, f.end, &mut |from, to, tag| {
+            let now = tag.is_some_and(|t| {
+                self.turns.get(t.owner as usize) == Some(&t.turn) && self.facts.within(self.here.0.0, t.owner)
+            });
+            if now && f.meets(from, to) {
+                found = Some((from, to));
+            }
+            found.is_some()
+        });
+        found
     }
 
     /// Who owns bytes with this tag.

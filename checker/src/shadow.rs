@@ -59,6 +59,11 @@ impl Shadow {
         self.tags.insert(from, (to, tag));
     }
 
+    /// Whether no byte holds anything.
+    pub fn is_empty(&self) -> bool {
+        self.tags.is_empty()
+    }
+
     /// Calls `f` with the pieces of `from..to` and their tags, in order, until it gives true.
     pub fn any(&self, from: u64, to: u64, f: &mut dyn FnMut(u64, u64, Option<Tag>) -> bool) -> bool {
         if from >= to {

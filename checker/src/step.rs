@@ -104,9 +104,9 @@ impl Sim<'_> {
             return Ok(place);
         }
         let (root, f) = (root(self.plan, v), &place.footprint);
-        if self.is_overwritten(root) {
+        if let Some((from, to)) = self.overwritten(f) {
             let what = "it is read after this turn of the loop has written what the next one reads";
-            let r = Rejection::new(Reason::Carried, what).of(v).at(f.start, f.end);
+            let r = Rejection::new(Reason::Carried, what).of(v).at(from, to);
             return Err(r.owners(Owner::Old(root), Owner::Value(root)).into());
         }
         let want = self.tag_read(root);
@@ -183,7 +183,7 @@ impl Sim<'_> {
             let root = root(self.plan, place.value);
             let tag = self.tag_written(root);
             self.fill(&place.footprint, Some(tag))?;
-            self.carry(root);
+            self.carry(&place.footprint, root);
         }
         Ok(())
     }

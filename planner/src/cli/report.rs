@@ -6,7 +6,7 @@ use crate::peak::{Peak, largest_sizes, peak};
 use crate::workspace::{Request, requests};
 use crate::{
     Planned,
-    memory::{formula::Formula, usage},
+    memory::{formula::Formula, pins, usage},
 };
 use plan::{Action, Class, Plan, SymbolKind};
 use runtime::device::Placement;
@@ -148,6 +148,7 @@ impl Facts {
                 Some(json!({
                     "name": buffer.name, "class": words::class(buffer.class), "bytes": bytes,
                     "offset": buffer.offset, "formula": words::expr(plan, buffer.bytes), "pinned_by": pinned,
+                    "held_until": pins::until(plan, buffer),
                 }))
             })
             .collect();
@@ -196,6 +197,7 @@ impl Facts {
             "optimal": c.optimal,
             "workspace": work::json(planned, &self.requests),
             "loading": work::loading(plan),
+            "exact_release_saves_bytes": pins::saved_bytes(plan),
             "observed": { "unavailable": "nothing was run" },
             "profiles": [],
             "peak": { "bytes": self.peak.bytes, "step": self.peak.step, "classes": self.classes(plan) },
@@ -303,13 +305,16 @@ impl Facts {
         if c.optimal {
             writeln!(io.out, "The arena is the smallest for this order of steps.")?;
         }
+        let saved = words::bytes(pins::saved_bytes(plan));
+        writeln!(io.out, "exact alias release saves {saved} bytes over monotone pinning")?;
         writeln!(io.out, "\nmost is live at {}: {} bytes", self.peak.step.join(" > "), words::bytes(self.peak.bytes))?;
         for (i, size) in self.peak.buffers.iter().take(TOP) {
             if let Some(buffer) = plan.buffers.get(*i) {
                 // The names of others tell it already.
                 let class = if buffer.class == Class::Work { "" } else { words::class(buffer.class) };
                 let class = if class.is_empty() { String::new() } else { format!(" ({class})") };
-                writeln!(io.out, "  {:>16}  {}{class}", words::bytes(*size), buffer.name)?;
+                let pinned = pinned(plan, buffer);
+                writeln!(io.out, "  {:>16}  {}{class}{pinned}", words::bytes(*size), buffer.name)?;
             }
         }
         work::print(planned, &self.requests, io)?;
@@ -338,6 +343,16 @@ impl Facts {
             words::bytes(self.class_bytes(plan, Class::Input))
         )?;
         Ok(())
+    }
+}
+
+/// What keeps a buffer, and until when.
+fn pinned(plan: &Plan, buffer: &plan::Buffer) -> String {
+    let names: Vec<&str> = buffer.pinned_by.iter().filter_map(|v| Some(&*plan.values.get(v.index())?.name)).collect();
+    match (names.is_empty(), pins::until(plan, buffer)) {
+        (true, _) => String::new(),
+        (false, Some(step)) => format!(" (for {}, until {step})", names.join(", ")),
+        (false, None) => format!(" (for {}, to the end)", names.join(", ")),
     }
 }
 

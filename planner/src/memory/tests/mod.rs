@@ -6,6 +6,7 @@ mod light;
 mod mutations;
 mod pins;
 mod random;
+mod reasons;
 mod refusals;
 mod rules;
 mod run;

@@ -489,3 +489,9 @@ pub fn listing(plan: &Plan) -> String {
 pub fn seeds(usual: u64) -> u64 {
     std::env::var("FLIGHTPLAN_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
+
+/// A part of a result that a loop carries, and another part that the loop reads after it wrote the first one: different bytes.
+#[test]
+fn parts_beside_what_a_loop_carries() {
+    planned(11078, &options(11078));
+}
