@@ -1,6 +1,6 @@
 //! Plans of models: capacities over ranges, requests, refusals.
 
-use crate::onnx::{Attribute, Graph, Node, Tensor, ValueInfo};
+use crate::onnx::{Attribute, Graph, Model, Node, Tensor, ValueInfo};
 use crate::ops::nets::{counting, dim, floats, graph, int, ints, node, of_floats, planned, try_planned};
 use crate::workspace::{Bound, requests};
 use crate::{DimOption, ErrorKind, Options, Planned};
@@ -168,9 +168,13 @@ fn a_request_above_the_plan_is_refused() {
 #[test]
 fn a_workspace_that_is_not_known() {
     let boxes = || models().into_iter().find(|(name, _)| *name == "boxes").unwrap().1;
-    let error = try_planned(boxes(), &[dim("n", 1, 1 << 32), dim("m", 1, 1)]).unwrap_err();
-    let text = error.to_string();
-    assert!(text.contains("NonMaxSuppression") && text.contains("more than 2^32 - 1 boxes"), "{text}");
+    for strict_workspace in [true, false] {
+        let (graph, dims) = (boxes(), vec![dim("n", 1, 1 << 32), dim("m", 1, 1)]);
+        let model = Model { ir_version: 10, opsets: [(String::new(), 21)].into(), graph, ..Model::default() };
+        let error = crate::plan(model, &Options { dims, strict_workspace, ..Options::default() }).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("NonMaxSuppression") && text.contains("more than 2^32 - 1 boxes"), "{text}");
+    }
     assert!(try_planned(boxes(), &[dim("n", 1, (1 << 32) - 1), dim("m", 1, 1)]).is_ok());
 }
 
@@ -212,12 +216,7 @@ fn values_outside_the_range() {
 fn workspaces_are_aligned() {
     for align in [64, 256, 4096] {
         for (name, graph) in models() {
-            let model = crate::onnx::Model {
-                ir_version: 10,
-                opsets: [(String::new(), 21)].into(),
-                graph,
-                ..Default::default()
-            };
+            let model = Model { ir_version: 10, opsets: [(String::new(), 21)].into(), graph, ..Model::default() };
             let dims = vec![dim("n", 3, 9), dim("m", 3, 9)];
             let planned = crate::plan(model, &Options { dims, align, ..Options::default() }).unwrap();
             let plan = &planned.plan;
