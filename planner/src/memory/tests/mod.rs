@@ -12,3 +12,4 @@ mod rules;
 mod run;
 mod scale;
 mod sharing;
+mod small;
