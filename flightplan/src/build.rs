@@ -309,6 +309,30 @@ mod tests {
         assert!(text.starts_with("`missing.onnx`: the model cannot be read"), "{text}");
     }
 
+    /// What was made for one executor does not stand for the other, and each has its own budget.
+    #[test]
+    fn the_executor_is_an_option() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let model = || Model::new(root.join("../models/magika/magika.onnx")).dim("bytes#0", 1);
+        let folder = std::env::temp_dir().join(format!("flightplan-eager-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let number = |model: Model, name: &str| {
+            model.emit_to(&folder).unwrap();
+            let code = fs::read_to_string(folder.join("magika.rs")).unwrap();
+            let number =
+                code.split_once(&format!("pub const {name}: usize = ")).and_then(|(_, rest)| rest.split_once(';'));
+            number.and_then(|(n, _)| n.parse::<u64>().ok())
+        };
+        assert!(number(model(), "ARENA_BYTES").is_some());
+        let peak = number(model().eager(), "PEAK_BYTES").unwrap();
+        assert_eq!(number(model().eager(), "ARENA_BYTES"), None);
+        assert_eq!(number(model(), "PEAK_BYTES"), None);
+        assert_eq!(number(model().eager().budget(&peak.to_string()), "PEAK_BYTES"), Some(peak));
+        let error = model().eager().budget(&(peak - 1).to_string()).emit_to(&folder).unwrap_err();
+        assert!(error.to_string().contains(&format!("the eager executor holds up to {peak} bytes")), "{error}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
     /// A model whose weights are larger than the limit is mapped, a smaller one is embedded, and what was asked for wins.
     #[test]
     fn large_weights_stay_in_a_file() {
