@@ -71,7 +71,8 @@ impl Case {
     }
 
     pub fn of(planned: planner::Planned) -> Case {
-        checker::check(&planned.plan, &checker::Points::default()).unwrap();
+        let report = checker::check(&planned.plan, &checker::Points::default()).unwrap();
+        assert_eq!(report.not_tight, [], "{}: what is held longer than it must be", planned.plan.name);
         Case { weights: planned.weights.to_vec(), plan: Arc::new(planned.plan) }
     }
 

@@ -129,7 +129,8 @@ fn x2() -> Build {
     b
 }
 
-/// Rows K1 and T5. A product, an elementwise step, a product.
+/// Rows C3, K1 and T5. A product, an elementwise step, a product; as each fixture it is run three times with the same inputs, and
+/// three times with others.
 #[test]
 fn x2_mlp() {
     let plan = check(&x2(), plain(), Expect { naive: 4608, eager: 4096, arena: 4096 });

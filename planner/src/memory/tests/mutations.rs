@@ -162,7 +162,7 @@ fn m04_free_what_is_not_ours() {
     }
 }
 
-/// Row T4. As the name says.
+/// Rows A1 and T4. A planner that ignored what bodies read would give this back too early.
 #[test]
 fn m05_drop_a_capture_use() {
     expect(

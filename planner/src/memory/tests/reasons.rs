@@ -137,7 +137,7 @@ const REASONS: [(Reason, Mutation); 30] = [
     }),
 ];
 
-/// Rows L2 and T2. Each reason of the checker is the reason for something, so that no rule of it is vacuous; for two it takes a
+/// Rows L2, L5 and T2. Each reason of the checker is the reason for something, so that no rule of it is vacuous; for two it takes a
 /// loop, which tests of their own have.
 #[test]
 fn every_reason_is_given() {
