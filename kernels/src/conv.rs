@@ -119,6 +119,15 @@ enum Residual<'a, T> {
 }
 
 impl<'a, T: Element> Residual<'a, T> {
+    /// Where the elements from `at` on are; null where there are none. `y` is the result.
+    fn first(&self, y: &[T], at: usize) -> *const T {
+        match self {
+            Residual::None => core::ptr::null(),
+            Residual::InPlace => y[at..].as_ptr(),
+            Residual::At(r) => r[at..].as_ptr(),
+        }
+    }
+
     fn of(src: Option<Src<'a>>, dst: &Dst<'_>) -> Result<Self, Fault> {
         let Some(src) = src else { return Ok(Residual::None) };
         if src.dims() != dst.dims() {

@@ -62,47 +62,84 @@ struct Line {
 }
 
 impl Line {
-    /// Softmax by its definition, a function of simpler operators, each of which rounds to the type.
+    fn places(&self) -> impl Iterator<Item = usize> + Clone {
+        let (first, step) = (self.first, self.step);
+        (0..self.n).map(move |i| first + i * step)
+    }
+
+    /// Softmax, its logarithm or hardmax by their definitions.
     fn reference(&self, kind: SoftmaxKind, from: Option<Reals<'_>>, to: &mut RealsMut<'_>) {
-        let places = || (0..self.n).map(|i| self.first + i * self.step);
-        let read = |to: &RealsMut<'_>, at: usize| from.map_or_else(|| to.get(at), |from| from.get(at));
-        let (mut max, mut arg) = (read(to, self.first), self.first);
-        for at in places().skip(1) {
-            let x = read(to, at);
+        if let Some(from) = from {
+            self.places().for_each(|at| to.set(at, from.get(at)));
+        }
+        let (mut max, mut arg) = (to.get(self.first), self.first);
+        for at in self.places().skip(1) {
+            let x = to.get(at);
             if x > max {
                 (max, arg) = (x, at);
             }
         }
-        if kind == SoftmaxKind::Hardmax {
-            return places().for_each(|at| to.set(at, if at == arg { 1.0 } else { 0.0 }));
+        match kind {
+            SoftmaxKind::Hardmax => self.places().for_each(|at| to.set(at, if at == arg { 1.0 } else { 0.0 })),
+            SoftmaxKind::LogSoftmax => {
+                // The logarithm of a sum that was rounded would have few places left where it is near 0.
+                let sum: f64 = self.places().map(|at| libm::exp(to.get(at) - max)).sum();
+                let logarithm = libm::log(sum);
+                self.places().for_each(|at| to.set(at, to.get(at) - max - logarithm));
+            }
+            SoftmaxKind::Softmax => defined(self.dtype, max, self.places(), to),
         }
-        if kind == SoftmaxKind::LogSoftmax {
-            // The logarithm of a sum that was rounded would have few places left where it is near 0.
-            let sum: f64 = places().map(|at| libm::exp(read(to, at) - max)).sum();
-            let logarithm = libm::log(sum);
-            return places().for_each(|at| to.set(at, read(to, at) - max - logarithm));
-        }
-        let mut sum = Total::new(self.dtype);
-        for at in places() {
-            let e = rounded(self.dtype, libm::exp(rounded(self.dtype, read(to, at) - max)));
-            sum.add(e);
-            to.set(at, e);
-        }
-        let sum = sum.get();
-        places().for_each(|at| to.set(at, to.get(at) / sum));
     }
+}
+
+/// Numbers of a type, which are rounded to it where they are written.
+trait Numbers {
+    fn get(&self, i: usize) -> f64;
+    fn set(&mut self, i: usize, x: f64);
+}
+
+impl Numbers for RealsMut<'_> {
+    fn get(&self, i: usize) -> f64 {
+        RealsMut::get(self, i)
+    }
+    fn set(&mut self, i: usize, x: f64) {
+        RealsMut::set(self, i, x);
+    }
+}
+
+/// Numbers of a type that are held in f64.
+struct Held<'a> {
+    dtype: DType,
+    row: &'a mut [f64],
+}
+
+impl Numbers for Held<'_> {
+    fn get(&self, i: usize) -> f64 {
+        self.row.get(i).copied().unwrap_or(f64::NAN)
+    }
+    fn set(&mut self, i: usize, x: f64) {
+        if let Some(place) = self.row.get_mut(i) {
+            *place = rounded(self.dtype, x);
+        }
+    }
+}
+
+/// Softmax by its definition, a function of simpler operators, each of which rounds to the type. `max`: the largest number.
+fn defined(dtype: DType, max: f64, places: impl Iterator<Item = usize> + Clone, to: &mut impl Numbers) {
+    let mut sum = Total::new(dtype);
+    for at in places.clone() {
+        let e = rounded(dtype, libm::exp(rounded(dtype, to.get(at) - max)));
+        sum.add(e);
+        to.set(at, e);
+    }
+    let sum = sum.get();
+    places.for_each(|at| to.set(at, to.get(at) / sum));
 }
 
 /// Softmax of a row of numbers of a type, as [`softmax`] computes it.
 pub(crate) fn row_of(dtype: DType, row: &mut [f64]) {
     let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let mut sum = Total::new(dtype);
-    for x in row.iter_mut() {
-        *x = rounded(dtype, libm::exp(rounded(dtype, *x - max)));
-        sum.add(*x);
-    }
-    let sum = sum.get();
-    row.iter_mut().for_each(|x| *x = rounded(dtype, *x / sum));
+    defined(dtype, max, 0..row.len(), &mut Held { dtype, row });
 }
 
 isa_fn! {

@@ -6,7 +6,7 @@
 
 use super::columns::{copy, zero};
 use super::panels::{Operands, clip_of};
-use super::{Job, Residual};
+use super::Job;
 use crate::simd::{Simd, isa_fn};
 use crate::spatial::Windows;
 use crate::{Fault, activation};
@@ -96,6 +96,18 @@ pub(super) fn workspace(job: &Job) -> usize {
     all.max(other_all).min(BLOCK.max(one).max(other_one))
 }
 
+/// Output rows of a block of that many columns.
+fn rows_of_block(v: &Windows, columns: usize) -> usize {
+    let rows = v.output[1];
+    if elements(v, rows, columns) <= BLOCK {
+        return rows;
+    }
+    let row = elements(v, 1, columns) / rows_for(v, 1).max(1);
+    let fit = (BLOCK / row.max(1)).saturating_sub(rows_for(v, 1)) / v.stride[1] + 1;
+    // A fit of many rows is one of few; of none, one row at least.
+    if elements(v, fit.min(rows), columns) > BLOCK { 1 } else { fit.min(rows) }
+}
+
 /// Convolution with one input channel for each group.
 ///
 /// # Errors
@@ -112,23 +124,13 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
     }
     let parts = v.output[2].div_ceil(COLUMNS);
     let columns = v.output[2].div_ceil(parts.max(1)).next_multiple_of(16).min(COLUMNS);
-    let mut rows = v.output[1];
-    if elements(&v, rows, columns) > BLOCK {
-        let row = elements(&v, 1, columns) / rows_for(&v, 1).max(1);
-        let fit = (BLOCK / row.max(1)).saturating_sub(rows_for(&v, 1)) / v.stride[1] + 1;
-        rows = fit.min(rows);
-        // A fit of many rows is one of few; of none, one row at least.
-        if elements(&v, rows, columns) > BLOCK {
-            rows = 1;
-        }
-    }
     let (clip, activate) = clip_of(&job.activation);
     let m = job.results_per_group();
     let null = core::ptr::null();
     let mut depthwise = Depthwise {
         v,
         layout: Layout::new(&v),
-        rows,
+        rows: rows_of_block(&v, columns),
         columns,
         results: m,
         x: null,
@@ -151,11 +153,7 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
             depthwise.x = o.x[job.x.at(n, group, [0; 3])..].as_ptr();
             depthwise.w = o.w[group * m * v.taps_per_window()..].as_ptr();
             depthwise.y = o.y[y..].as_mut_ptr();
-            depthwise.add = match o.residual {
-                Residual::None => null,
-                Residual::InPlace => o.y[y..].as_ptr(),
-                Residual::At(r) => r[y..].as_ptr(),
-            };
+            depthwise.add = o.residual.first(o.y, y);
             depthwise.bias = o.bias.map_or(null, |b| b[group * m..].as_ptr());
             // SAFETY: `Job` found the operands as large as the windows say, and the workspace holds a block.
             unsafe { run(o.isa, &depthwise) };

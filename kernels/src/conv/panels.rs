@@ -81,12 +81,8 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
     }
     let kernels = micro::kernels(o.isa);
     let (clip, activate) = clip_of(&job.activation);
-    // As many pixels as fit, in whole tiles.
-    let limits = Limits::new(terms, m);
-    let parts = terms.div_ceil(limits.terms).max(1);
-    let part = terms.div_ceil(parts).max(1);
     let tile = kernels.pixels.len() * kernels.lanes;
-    let stretch = (limits.elements / part / tile * tile).max(tile);
+    let (part, stretch) = stretches(&Limits::new(terms, m), terms, tile);
     let readable = if readable_in_place(&windows) { pixels / tile * tile } else { 0 };
     for n in 0..job.y.batch {
         for group in 0..job.group {
@@ -99,11 +95,7 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
                 m,
                 c: o.y[y..].as_mut_ptr(),
                 c_row: pixels,
-                residual: match o.residual {
-                    Residual::None => core::ptr::null(),
-                    Residual::InPlace => o.y[y..].as_ptr(),
-                    Residual::At(r) => r[y..].as_ptr(),
-                },
+                residual: o.residual.first(o.y, y),
                 bias: o.bias.map_or(core::ptr::null(), |b| b[group * m..].as_ptr()),
                 clip,
             };
@@ -111,8 +103,8 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
             while first < pixels {
                 let in_place = first < readable;
                 let end = (first + stretch).min(if in_place { readable } else { pixels });
-                for i in 0..parts {
-                    let terms = (i * part, terms.min((i + 1) * part));
+                for from in (0..terms.max(1)).step_by(part) {
+                    let terms = (from, terms.min(from + part));
                     // SAFETY: `Job` found the data as large as its windows say, and the workspace holds `part` terms of
                     // `stretch` pixels (or of all, padded).
                     unsafe {
@@ -137,6 +129,13 @@ pub(super) fn channels_first(job: &Job, o: &mut Operands<'_>) -> Result<(), Faul
         }
     }
     Ok(())
+}
+
+/// How many terms are summed at once, and for how many pixels, in whole tiles: as many as fit.
+fn stretches(limits: &Limits, terms: usize, tile: usize) -> (usize, usize) {
+    let parts = terms.div_ceil(limits.terms).max(1);
+    let part = terms.div_ceil(parts).max(1);
+    (part, (limits.elements / part / tile * tile).max(tile))
 }
 
 /// Elements after which rows meet in one set of the first cache, and how near to that they may come.

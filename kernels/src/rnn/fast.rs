@@ -153,22 +153,7 @@ pub(super) fn run(layer: &Layer<'_>, call: &mut Call<'_, '_>, writes: &mut [Opti
     let mut y = y.as_mut().map(|y| y.slice::<f32>()).transpose()?;
     let x = layer.x.slice::<f32>()?;
     for d in 0..layer.directions {
-        let (bias, r_bias) = match part(layer.bias, d, 2 * e.rows)? {
-            Some(both) => sum_biases(layer.kind, both, &e, bias_sum),
-            None => (None, None),
-        };
-        let direction = Direction {
-            isa: call.isa(),
-            kind: layer.kind,
-            extents: e,
-            functions: layer.functions(d),
-            clip: layer.clip,
-            w: Weights::new(&layer.w, d, &e, layer.layout)?,
-            r: Weights::new(&layer.r, d, &e, layer.layout)?,
-            bias,
-            r_bias,
-            peepholes: part(layer.peepholes, d, 3 * e.hidden)?,
-        };
+        let direction = Direction::new(layer, d, call.isa(), bias_sum)?;
         let h = state(last_h, &layer.first_h, d, spare_h)?;
         let c = state(last_c, &layer.first_c, d, spare_c)?;
         let chunk = (CHUNK / (e.batch * e.rows).max(1)).clamp(1, e.seq.max(1));
@@ -225,6 +210,29 @@ fn sum_biases<'a>(
         *sum = if i < together { a + b } else { *a };
     }
     (Some(sum), if apart { recurrent.get(together..) } else { None })
+}
+
+impl<'a> Direction<'a> {
+    /// Direction `d` of a layer; `bias_sum` holds the biases that are added together.
+    fn new<'l: 'a>(layer: &Layer<'l>, d: usize, isa: Isa, bias_sum: &'a mut [f32]) -> Result<Direction<'a>, Fault> {
+        let e = layer.extents;
+        let (bias, r_bias) = match part(layer.bias, d, 2 * e.rows)? {
+            Some(both) => sum_biases(layer.kind, both, &e, bias_sum),
+            None => (None, None),
+        };
+        Ok(Direction {
+            isa,
+            kind: layer.kind,
+            extents: e,
+            functions: layer.functions(d),
+            clip: layer.clip,
+            w: Weights::new(&layer.w, d, &e, layer.layout)?,
+            r: Weights::new(&layer.r, d, &e, layer.layout)?,
+            bias,
+            r_bias,
+            peepholes: part(layer.peepholes, d, 3 * e.hidden)?,
+        })
+    }
 }
 
 impl Direction<'_> {

@@ -25,7 +25,20 @@ struct Weights<'a> {
     clip: f64,
 }
 
-impl Weights<'_> {
+impl<'a> Weights<'a> {
+    fn new(layer: &Layer<'a>, direction: usize) -> Result<Weights<'a>, Fault> {
+        Ok(Weights {
+            w: Reals::of(&layer.w)?,
+            r: Reals::of(&layer.r)?,
+            bias: layer.bias.map(|s| Reals::of(&s)).transpose()?,
+            peepholes: layer.peepholes.map(|s| Reals::of(&s)).transpose()?,
+            direction,
+            extents: layer.extents,
+            functions: layer.functions(direction),
+            clip: f64::from(layer.clip),
+        })
+    }
+
     /// What the data adds to a gate row.
     fn input(&self, row: usize, x: &impl Fn(usize) -> f64) -> f64 {
         let Extents { rows, input, .. } = self.extents;
@@ -76,16 +89,7 @@ pub(super) fn run(layer: &Layer<'_>, call: &mut Call<'_, '_>, writes: &mut [Opti
     let first_h = layer.first_h.filter(|_| !h_shared).map(|s| Reals::of(&s)).transpose()?;
     let first_c = layer.first_c.filter(|_| !c_shared).map(|s| Reals::of(&s)).transpose()?;
     for direction in 0..layer.directions {
-        let weights = Weights {
-            w: Reals::of(&layer.w)?,
-            r: Reals::of(&layer.r)?,
-            bias: layer.bias.map(|s| Reals::of(&s)).transpose()?,
-            peepholes: layer.peepholes.map(|s| Reals::of(&s)).transpose()?,
-            direction,
-            extents,
-            functions: layer.functions(direction),
-            clip: f64::from(layer.clip),
-        };
+        let weights = Weights::new(layer, direction)?;
         for b in 0..batch {
             let state_at = (direction * batch + b) * hidden;
             let first = |from: &Option<Reals<'_>>, shared: bool, to: &Option<RealsMut<'_>>, i: usize| match (from, to) {
