@@ -4,9 +4,9 @@
 //! phases, so that for each tap neighbouring outputs meet neighbouring elements. Then outputs are vectors, taps are broadcast
 //! weights, and no tap needs a test.
 
+use super::Job;
 use super::columns::{copy, zero};
 use super::panels::{Operands, clip_of};
-use super::Job;
 use crate::simd::{Simd, isa_fn};
 use crate::spatial::Windows;
 use crate::{Fault, activation};
