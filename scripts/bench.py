@@ -8,12 +8,10 @@ median over all runs of all rounds, and the ratio ours/theirs. `start` is from t
 to the first output.
 """
 import argparse
-import json
-import os
-import pathlib
 import statistics
-import subprocess
 import sys
+
+import shared
 
 MODELS = ["vad-2k", "silero-vad-16k", "magika", "ppocr-cls", "resnet50-nsfw", "yolox-det", "crnn-lstm", "rxn-transformer"]
 
@@ -44,33 +42,23 @@ print(json.dumps({"start_ms": start * 1e3, "runs": times}))
 """
 
 
-def output(command, cwd):
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return json.loads(done.stdout)
-
-
 def main():
-    cache = pathlib.Path(os.environ.get("FLIGHTPLAN_DATA") or "~/.cache/flightplan").expanduser()
-    root = pathlib.Path(__file__).resolve().parent.parent
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--runs", type=int, default=20)
     ap.add_argument("ids", nargs="*")
     a = ap.parse_args()
-    subprocess.run(["cargo", "build", "--release", "-q", "-p", "planner"], cwd=root, check=True)
-    planner = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", root / "target")) / "release" / "planner"
+    planner = shared.planner()
     print(f"{'model':18} {'ours ms':>10} {'theirs ms':>10} {'ratio':>6} {'start ms':>9} {'theirs':>9} {'ratio':>6} {'arena':>12}")
     for name in a.ids or MODELS:
-        case = cache / "cases" / name
+        case = shared.data() / "cases" / name
         ours, theirs, starts, peer_starts, arena = [], [], [], [], 0
         for _ in range(a.rounds):
-            got = output([planner, "bench", case / "model.onnx", "--data", case, "--runs", str(a.runs), "--json"], root)
+            got = shared.output([planner, "bench", case / "model.onnx", "--data", case, "--runs", str(a.runs), "--json"])
             ours.append(got["median_ms"])
             starts.append(got["load_ms"] + got["first_run_ms"])
             arena = got["arena_bytes"]
-            peer = output([sys.executable, "-c", PEER, case, str(a.runs)], root)
+            peer = shared.output([sys.executable, "-c", PEER, case, str(a.runs)])
             theirs.append(statistics.median(peer["runs"]))
             peer_starts.append(peer["start_ms"])
         o, t, s, p = map(statistics.median, (ours, theirs, starts, peer_starts))

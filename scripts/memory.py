@@ -16,12 +16,11 @@ ORT later    what it takes on top in the second run, for the block of its memory
 """
 
 import argparse
-import json
-import os
-import pathlib
 import re
 import subprocess
 import sys
+
+import shared
 
 PEER = r"""
 import pathlib, sys
@@ -65,27 +64,20 @@ def peer(case):
 
 
 def report(planner, case, *options):
-    command = [planner, "report", case / "model.onnx", "--data", case, "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return json.loads(done.stdout)
+    return shared.output([planner, "report", case / "model.onnx", "--data", case, "--json", *options])
 
 
 def main():
-    cache = pathlib.Path(os.environ.get("FLIGHTPLAN_DATA") or "~/.cache/flightplan").expanduser()
-    root = pathlib.Path(__file__).resolve().parent.parent
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("ids", nargs="*")
     a = ap.parse_args()
-    subprocess.run(["cargo", "build", "--release", "-q", "-p", "planner"], cwd=root, check=True)
-    planner = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", root / "target")) / "release" / "planner"
-    cases = sorted(p.parent.name for p in (cache / "cases").glob("*/model.onnx"))
+    planner, folder = shared.planner(), shared.data() / "cases"
+    cases = sorted(p.parent.name for p in folder.glob("*/model.onnx"))
     names = a.ids or [name for name in cases if "@" not in name]
     print("| model | naive | file order | ordered | arena | arena / ordered | eager | ORT first | ORT later | arena / ORT first |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name in names:
-        case = cache / "cases" / name
+        case = folder / name
         ours, file = report(planner, case), report(planner, case, "--order", "file")
         grown = peer(case)
         arena, bound = ours["arena_bytes"], ours["lower_bound_bytes"]

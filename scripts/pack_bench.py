@@ -9,15 +9,15 @@ seconds. With --capacity a placement within that many bytes is enough. Placement
 only Python; builds the planner in release unless one is given.
 """
 import argparse
+import bisect
 import csv
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import shared
 
 
 def number(row, *names):
@@ -54,7 +54,6 @@ def check(items):
     """The peak of a placement; exits where two buffers overlap or one is misaligned."""
     events = sorted([(e, 0, i) for i, (_, e, *_) in enumerate(items)] + [(s, 1, i) for i, (s, *_) in enumerate(items)])
     live = []  # (offset, top), ascending: neighbours are all that has to be compared
-    import bisect
     for _, begins, i in events:
         _, _, size, align, offset = items[i]
         if size == 0:
@@ -124,12 +123,9 @@ def main():
     ap.add_argument("--capacity", type=int)
     ap.add_argument("--climb", type=int, default=500, help="turns of the hill climb")
     ap.add_argument("--most", type=int, default=2000, help="buffers beyond which the others are not tried")
-    ap.add_argument("paths", nargs="*", type=pathlib.Path, default=[ROOT / "benches" / "packing"])
+    ap.add_argument("paths", nargs="*", type=pathlib.Path, default=[shared.ROOT / "benches" / "packing"])
     a = ap.parse_args()
-    planner = a.planner
-    if planner is None:
-        subprocess.run(["cargo", "build", "--release", "-q", "-p", "planner"], cwd=ROOT, check=True)
-        planner = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "planner"
+    planner = a.planner or shared.planner()
     files = [f for p in a.paths for f in (sorted(p.rglob("*.csv")) if p.is_dir() else [p])]
     print("| problem | buffers | bound | greedy by size | in order of birth | hill climb | ours | ours ÷ bound | proven | steps | seconds |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")

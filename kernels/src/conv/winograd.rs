@@ -275,27 +275,26 @@ impl Source<'_> {
     unsafe fn row<S: Simd>(&self, run: Run, i: usize, to: &mut Phases) {
         let v = self.windows;
         let width = 4 * (run.count + 1);
-        let mut line = [0f32; COLUMNS];
         let y = (run.row * 4 + i).checked_add_signed(v.before[1].wrapping_neg()).filter(|y| *y < v.input[1]);
         let start = (run.col * 4) as isize - v.before[2];
         // The columns that lie in the data.
         let low = start.wrapping_neg().clamp(0, width as isize) as usize;
         let high = (v.input[2] as isize - start).clamp(low as isize, width as isize) as usize;
-        let mut from = line.as_ptr();
-        if let Some(y) = y.filter(|_| low < high) {
-            let row = self.x.wrapping_add(y * v.input[2]).wrapping_offset(start);
-            if low == 0 && high == width {
-                from = row;
-            } else {
-                // SAFETY: the columns from `low` to `high` lie in the row, and in the line.
-                unsafe {
-                    super::columns::copy::<S>(row.wrapping_add(low), 1, line.as_mut_ptr().add(low), high - low);
+        let row = y.map(|y| self.x.wrapping_add(y * v.input[2]).wrapping_offset(start)).filter(|_| low < high);
+        let mut line;
+        let from = match row {
+            // SAFETY: all of the columns lie in the row.
+            Some(row) if high - low == width => unsafe { core::slice::from_raw_parts(row, width) },
+            row => {
+                line = [0f32; COLUMNS];
+                if let Some(row) = row {
+                    let place = line[low..high].as_mut_ptr();
+                    // SAFETY: the columns from `low` to `high` lie in the row, and in the line.
+                    unsafe { super::columns::copy::<S>(row.wrapping_add(low), 1, place, high - low) };
                 }
-                from = line.as_ptr();
+                &line[..width]
             }
-        }
-        // SAFETY: a line, or as many columns of the row.
-        let from = unsafe { core::slice::from_raw_parts(from, width) };
+        };
         let [a, b, c, d] = to;
         let phases = a.iter_mut().zip(b).zip(c).zip(d);
         for (four, (((a, b), c), d)) in from.chunks_exact(4).zip(phases) {

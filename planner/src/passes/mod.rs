@@ -62,7 +62,7 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "absorb", numerics: Numerics::Reassociates, run: absorb::run },
     Pass { name: "dead-code", numerics: Numerics::Exact, run: dead::run },
     Pass { name: "fuse", numerics: Numerics::Exact, run: fuse::run },
-    Pass { name: "prepack", numerics: Numerics::Reassociates, run: prepack::run },
+    Pass { name: "prepack", numerics: Numerics::Approximates, run: prepack::run },
     Pass { name: "dead-code", numerics: Numerics::Exact, run: dead::run },
 ];
 

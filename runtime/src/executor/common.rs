@@ -7,8 +7,8 @@ use crate::interpret::numbers::Numbers;
 use crate::interpret::tensor::gather;
 use crate::interpret::walk::{failed, first_steps, kind};
 use crate::interpret::{InputTensor, OutputTensor};
-use crate::{DeviceProblem, Error, ErrorKind, Fault, Operand};
-use plan::{Buffer, Plan, Step, Value, ValueId};
+use crate::{DeviceProblem, Error, ErrorKind, Fault, Operand, TensorProblem};
+use plan::{Buffer, Class, Plan, Step, Value, ValueId};
 use std::sync::Arc;
 
 /// A plan, and what is known of it in a run.
@@ -132,19 +132,55 @@ pub(super) fn unstage<D: Device>(
     Ok(OutputTensor { dtype: operand.dtype, dims: operand.dims().to_vec(), bytes })
 }
 
-/// Reads a tensor of the device, row-major.
-pub(super) fn read<D: Device>(
-    bound: &Bound,
-    device: &D,
-    name: &str,
-    value: ValueId,
-    buffer: Span,
-) -> Result<OutputTensor, Error> {
-    let (span, operand) = bound.extent(name, value, buffer)?;
-    let mut memory = vec![0; span.bytes];
-    device.read(span, &mut memory).map_err(|f| bound.told(f))?;
-    let bytes = gather(&memory, &operand).map_err(|f| Error::extent(name.to_owned(), f))?;
-    Ok(OutputTensor { dtype: operand.dtype, dims: operand.dims().to_vec(), bytes })
+/// The states of an executor, whose buffers lie in `rooms`.
+pub(super) struct States<'e, D> {
+    pub(super) bound: &'e Bound,
+    pub(super) device: &'e D,
+    pub(super) rooms: &'e [Option<Span>],
+}
+
+impl<D: Device> States<'_, D> {
+    /// What state `i` holds, row-major.
+    pub(super) fn read(&self, i: usize) -> Result<OutputTensor, Error> {
+        let (name, span, operand) = self.extent(i)?;
+        let mut memory = vec![0; span.bytes];
+        let _pass = self.device.gate().pass();
+        self.device.read(span, &mut memory).map_err(|f| self.bound.told(f))?;
+        let bytes = gather(&memory, &operand).map_err(|f| Error::extent(name.to_owned(), f))?;
+        Ok(OutputTensor { dtype: operand.dtype, dims: operand.dims().to_vec(), bytes })
+    }
+
+    /// Gives state `i` these contents, row-major.
+    pub(super) fn write(&self, i: usize, bytes: &[u8]) -> Result<(), Error> {
+        let (name, span, _) = self.extent(i)?;
+        if span.bytes != bytes.len() {
+            let problem = TensorProblem::Bytes { found: bytes.len(), wanted: span.bytes };
+            return Err(Error::tensor(name.to_owned(), problem));
+        }
+        let _pass = self.device.gate().pass();
+        self.device.write(span, bytes).map_err(|f| self.bound.told(f))
+    }
+
+    /// Sets every state to zero.
+    pub(super) fn reset(&self) -> Result<(), Error> {
+        let _pass = self.device.gate().pass();
+        for (buffer, room) in self.bound.plan.buffers.iter().zip(self.rooms) {
+            if let (Class::Persist, Some(room)) = (buffer.class, room) {
+                self.device.fill(*room, 0).map_err(|f| self.bound.told(f))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of state `i`, and where it lies.
+    fn extent(&self, i: usize) -> Result<(&str, Span, Operand), Error> {
+        let state = self.bound.plan.states.get(i).ok_or_else(|| Error::plan(format!("there is no state {i}")))?;
+        let buffer = self.bound.value(state.current)?.0.place.buffer;
+        let room = self.rooms.get(buffer.index()).copied().flatten();
+        let room = room.ok_or_else(|| Error::plan("a state has no memory"))?;
+        let (span, operand) = self.bound.extent(&state.input, state.current, room)?;
+        Ok((&state.input, span, operand))
+    }
 }
 
 /// Bytes that the plan says, as this machine counts them.

@@ -1,6 +1,6 @@
 //! The eager executor.
 
-use super::common::{Bound, read, size, stage, unstage, weights};
+use super::common::{Bound, States, size, stage, unstage, weights};
 use super::memory::{Around, Told, walk};
 use crate::device::{Allocation, Device, Failure, Label, MemoryClass, Span, Stage};
 use crate::interpret::eager::Schedule;
@@ -8,7 +8,7 @@ use crate::interpret::layout::buffer_bytes;
 use crate::interpret::numbers::Numbers;
 use crate::interpret::walk::At;
 use crate::interpret::{InputTensor, OutputTensor};
-use crate::{DeviceCall, Error, Fault, Operand, TensorProblem};
+use crate::{DeviceCall, Error, Fault, Operand};
 use plan::{Buffer, Class, DType, Plan};
 use std::sync::Arc;
 
@@ -266,9 +266,7 @@ impl<D: Device> EagerExec<D> {
     /// # Errors
     /// When there is no such state.
     pub fn state(&self, i: usize) -> Result<OutputTensor, Error> {
-        let (name, value, room) = self.state_room(i)?;
-        let _pass = self.device.gate().pass();
-        read(&self.bound, &self.device, name, value, room)
+        self.states().read(i)
     }
 
     /// Gives state `i` these contents, row-major.
@@ -276,14 +274,7 @@ impl<D: Device> EagerExec<D> {
     /// # Errors
     /// When there is no such state, or its size is another.
     pub fn set_state(&mut self, i: usize, bytes: &[u8]) -> Result<(), Error> {
-        let (name, value, room) = self.state_room(i)?;
-        let (span, _) = self.bound.extent(name, value, room)?;
-        if span.bytes != bytes.len() {
-            let problem = TensorProblem::Bytes { found: bytes.len(), wanted: span.bytes };
-            return Err(Error::tensor(name.to_owned(), problem));
-        }
-        let _pass = self.device.gate().pass();
-        self.device.write(span, bytes).map_err(|f| self.bound.told(f))
+        self.states().write(i, bytes)
     }
 
     /// Sets every state to zero.
@@ -291,20 +282,11 @@ impl<D: Device> EagerExec<D> {
     /// # Errors
     /// When the device fails.
     pub fn reset(&mut self) -> Result<(), Error> {
-        let _pass = self.device.gate().pass();
-        for (buffer, room) in self.bound.plan.buffers.iter().zip(&self.rooms) {
-            if let (Class::Persist, Some(room)) = (buffer.class, room) {
-                self.device.fill(*room, 0).map_err(|f| self.bound.told(f))?;
-            }
-        }
-        Ok(())
+        self.states().reset()
     }
 
-    fn state_room(&self, i: usize) -> Result<(&str, plan::ValueId, Span), Error> {
-        let state = self.bound.plan.states.get(i).ok_or_else(|| Error::plan(format!("there is no state {i}")))?;
-        let buffer = self.bound.value(state.current)?.0.place.buffer;
-        let room = self.rooms.get(buffer.index()).copied().flatten();
-        room.map(|r| (state.input.as_str(), state.current, r)).ok_or_else(|| Error::plan("a state has no memory"))
+    fn states(&self) -> States<'_, D> {
+        States { bound: &self.bound, device: &self.device, rooms: &self.rooms }
     }
 }
 

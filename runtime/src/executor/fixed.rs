@@ -1,7 +1,7 @@
 //! The static executor.
 
 use super::capture::Guard;
-use super::common::{Bound, read, size, stage, unstage, weights};
+use super::common::{Bound, States, size, stage, unstage, weights};
 use super::fingerprint::{Binding, Fingerprint};
 use super::memory::{Fixed, walk};
 use super::segments::{Piece, Told, pieces};
@@ -298,9 +298,7 @@ impl<D: Device> StaticExec<D> {
     /// # Errors
     /// When there is no such state.
     pub fn state(&self, i: usize) -> Result<OutputTensor, Error> {
-        let state = self.bound.plan.states.get(i).ok_or_else(|| Error::plan(format!("there is no state {i}")))?;
-        let _pass = self.device.gate().pass();
-        read(&self.bound, &self.device, &state.input, state.current, self.room(state.current)?)
+        self.states().read(i)
     }
 
     /// Gives state `i` these contents, row-major.
@@ -308,14 +306,7 @@ impl<D: Device> StaticExec<D> {
     /// # Errors
     /// When there is no such state, or its size is another.
     pub fn set_state(&mut self, i: usize, bytes: &[u8]) -> Result<(), Error> {
-        let state = self.bound.plan.states.get(i).ok_or_else(|| Error::plan(format!("there is no state {i}")))?;
-        let (span, _) = self.bound.extent(&state.input, state.current, self.room(state.current)?)?;
-        if span.bytes != bytes.len() {
-            let problem = TensorProblem::Bytes { found: bytes.len(), wanted: span.bytes };
-            return Err(Error::tensor(state.input.clone(), problem));
-        }
-        let _pass = self.device.gate().pass();
-        self.device.write(span, bytes).map_err(|f| self.bound.told(f))
+        self.states().write(i, bytes)
     }
 
     /// Sets every state to zero.
@@ -323,13 +314,11 @@ impl<D: Device> StaticExec<D> {
     /// # Errors
     /// When the device fails.
     pub fn reset(&mut self) -> Result<(), Error> {
-        let _pass = self.device.gate().pass();
-        for (buffer, room) in self.bound.plan.buffers.iter().zip(&self.rooms) {
-            if let (Class::Persist, Some(room)) = (buffer.class, room) {
-                self.device.fill(*room, 0).map_err(|f| self.bound.told(f))?;
-            }
-        }
-        Ok(())
+        self.states().reset()
+    }
+
+    fn states(&self) -> States<'_, D> {
+        States { bound: &self.bound, device: &self.device, rooms: &self.rooms }
     }
 }
 
