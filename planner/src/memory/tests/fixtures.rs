@@ -35,7 +35,7 @@ fn check(b: &Build, options: Options, want: Expect) -> Plan {
     assert!(plan.certificate.optimal);
     let report = checker::check(&plan, &checker::Points::default()).unwrap();
     assert_eq!(report.not_tight, []);
-    run::everywhere(&plan, &b.weights);
+    run::everywhere(&b.plan, &plan, &b.weights);
     plan
 }
 
@@ -196,7 +196,7 @@ fn x4_dead_on_arrival() {
     let (dead, next, live) = (home(&plan, "s1"), home(&plan, "r"), home(&plan, "s0"));
     plan.buffers[next].offset = plan.buffers[dead].offset;
     checker::check(&plan, &checker::Points::default()).unwrap();
-    run::everywhere(&plan, &x4().weights);
+    run::everywhere(&x4().plan, &plan, &x4().weights);
     // But it may not lie over what lives.
     plan.buffers[dead].offset = plan.buffers[live].offset;
     assert_eq!(checker::check(&plan, &checker::Points::default()).unwrap_err().reason, checker::Reason::WriteOverlap);
@@ -333,7 +333,7 @@ fn x9_what_persists_is_not_written_over() {
             let refused = plan.certificate.refusals.iter().find(|r| r.value == memo).unwrap();
             assert_eq!((refused.step.as_str(), refused.reason.as_str()), ("Sqrt", "it is a state"));
         }
-        run::everywhere(&plan, &b.weights);
+        run::everywhere(&b.plan, &plan, &b.weights);
         let runs: Vec<_> = (0..4).map(|i| run::inputs(&plan, i, 0)).collect();
         let left = run::outputs(&plan, &b.weights, Mode::Static, &runs);
         let floats = |o: &OutputTensor| o.bytes.chunks(4).map(|c| f32::from_ne_bytes(c.try_into().unwrap())).collect();

@@ -438,9 +438,10 @@ fn random_plans_leave_the_same_bits_everywhere() {
 
 fn same_everywhere(seed: u64, all: &mut Tally) {
     let plan = planned(seed, &options(seed));
-    let weights = random(seed).weights;
+    let Build { plan: naive, weights, .. } = random(seed);
     // The sizes of the first run come back in the third, so that what it left could be read.
     let runs: Vec<_> = (0..3).map(|r| run::inputs(&plan, seed * 3 + r, seed * 2 + r % 2)).collect();
+    assert!(run::like_unplanned(&naive, &plan, &weights, &runs), "seed {seed}: planning changed the bits");
     match run::differential(&plan, &weights, &runs) {
         Ok(done) => {
             all.graphs += 1;

@@ -1,6 +1,6 @@
 //! Each rule of the planner is needed: without it, some plan is rejected, or needs more memory.
 
-use super::{build::*, random::random};
+use super::{build::*, random::random, run};
 use crate::memory::{Options, optimise_by, rules::Rule, rules::Rules};
 use checker::{Points, Reason};
 use plan::*;
@@ -37,6 +37,19 @@ fn no_rule_is_vacuous() {
     for rule in Rule::ALL {
         one(*rule);
     }
+}
+
+/// Bits tell, too: without the rule of the last use, tensors are written over that are still to be read.
+#[test]
+fn bits_change_without_a_rule() {
+    let like = |rules: Rules, seed: u64| {
+        let b = random(seed);
+        let plan = planned(rules, &b);
+        let runs = [run::inputs(&plan, seed, seed)];
+        run::like_unplanned(&b.plan, &plan, &b.weights, &runs)
+    };
+    assert!((0..100).all(|seed| like(Rules::default(), seed)));
+    assert!(!(0..100).all(|seed| like(Rules::without(Rule::LastUse), seed)));
 }
 
 fn one(rule: Rule) {

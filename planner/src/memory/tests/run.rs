@@ -2,6 +2,7 @@
 
 use super::{build::Build, random::Rng};
 use plan::*;
+use runtime::Error;
 use runtime::interpret::{InputTensor, Interpreter, Mode, OutputTensor};
 use runtime::sim::{Difference, Differential};
 
@@ -50,23 +51,37 @@ pub fn differential(plan: &Plan, weights: &[u8], runs: &[Vec<Data>]) -> Result<D
     runtime::sim::differential(plan, weights, &runs)
 }
 
-/// Three runs with identical inputs and three with changed ones, sizes included.
+/// Three runs with identical inputs and three with changed ones, sizes included; the same bits as before the memory of `naive` was
+/// planned.
 #[track_caller]
-pub fn everywhere(plan: &Plan, weights: &[u8]) {
+pub fn everywhere(naive: &Plan, plan: &Plan, weights: &[u8]) {
     let same = vec![inputs(plan, 1, 1); 3];
     let changed: Vec<_> = (1..4).map(|i| inputs(plan, i, i)).collect();
     for runs in [same, changed] {
+        assert!(like_unplanned(naive, plan, weights, &runs));
         let done = differential(plan, weights, &runs).unwrap_or_else(|d| panic!("{d}"));
         assert_eq!((done.runs, done.failed), (54, 0));
     }
 }
 
+/// Whether a plan leaves in its arena what the graph left before its memory was planned, every tensor in memory of its own. A step
+/// that fails is not the same.
+pub fn like_unplanned(naive: &Plan, plan: &Plan, weights: &[u8], runs: &[Vec<Data>]) -> bool {
+    let wanted = outputs(naive, weights, Mode::Naive, runs);
+    left(plan, weights, Mode::Static, runs).is_ok_and(|left| left == wanted)
+}
+
 /// What the interpreter leaves after each run.
 pub fn outputs(plan: &Plan, weights: &[u8], mode: Mode, runs: &[Vec<Data>]) -> Vec<Vec<OutputTensor>> {
-    let mut exec = Interpreter::with_mode(plan.clone(), weights.to_vec(), mode).unwrap();
+    left(plan, weights, mode, runs).unwrap()
+}
+
+/// The same, or why a run failed.
+fn left(plan: &Plan, weights: &[u8], mode: Mode, runs: &[Vec<Data>]) -> Result<Vec<Vec<OutputTensor>>, Error> {
+    let mut exec = Interpreter::with_mode(plan.clone(), weights.to_vec(), mode)?;
     let run = |inputs: &Vec<Data>| {
-        exec.run(&inputs.iter().map(Data::view).collect::<Vec<_>>()).unwrap();
-        (0..plan.outputs.len()).map(|i| exec.output(i).unwrap()).collect()
+        exec.run(&inputs.iter().map(Data::view).collect::<Vec<_>>())?;
+        (0..plan.outputs.len()).map(|i| exec.output(i)).collect()
     };
     runs.iter().map(run).collect()
 }
