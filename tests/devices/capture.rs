@@ -129,7 +129,9 @@ fn the_fingerprint_is_needed() {
     let step = |n| vec![Data::ramp(&[n, 4], 1), Data::ints(&[3], &[n as i64 - 1, 0, 1])];
     let mut captured = growing.capture(&views(&step(2))).unwrap();
     let second = growing.replay(&mut captured, &views(&step(3)));
-    assert!(second.is_err(), "a launch with the extents of the warm-up does not find the third row");
+    // A launch with the extents of the warm-up does not find the third row.
+    let fault = second.unwrap_err();
+    assert!(matches!(fault.kind(), ErrorKind::Fault { .. }), "{fault}");
 }
 
 /// Row D5. What only the data tells lies between recorded segments, with its reason; what passes from one to the other has

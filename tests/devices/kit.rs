@@ -89,7 +89,7 @@ impl Case {
         let mut exec = Interpreter::with_mode((*self.plan).clone(), self.weights.clone(), Mode::Naive).unwrap();
         let run = |inputs: &Vec<Data>| {
             exec.run(&views(inputs)).unwrap();
-            (0..self.plan.outputs.len()).map(|i| exec.output(i).unwrap()).collect()
+            outputs(&self.plan, |i| exec.output(i))
         };
         runs.iter().map(run).collect()
     }
@@ -102,12 +102,17 @@ impl Case {
     }
 }
 
+/// All outputs of the last run.
+pub fn outputs(plan: &Plan, output: impl Fn(usize) -> Result<OutputTensor, runtime::Error>) -> Vec<OutputTensor> {
+    (0..plan.outputs.len()).map(|i| output(i).unwrap()).collect()
+}
+
 pub fn eager_outputs(exec: &EagerExec<SimDevice>) -> Vec<OutputTensor> {
-    (0..exec.plan().outputs.len()).map(|i| exec.output(i).unwrap()).collect()
+    outputs(exec.plan(), |i| exec.output(i))
 }
 
 pub fn fixed_outputs(exec: &StaticExec<SimDevice>) -> Vec<OutputTensor> {
-    (0..exec.plan().outputs.len()).map(|i| exec.output(i).unwrap()).collect()
+    outputs(exec.plan(), |i| exec.output(i))
 }
 
 /// A device that forgets addresses and queues nothing.

@@ -191,6 +191,8 @@ fn captures_are_not_disturbed_by_others() {
             other.alloc(64, &Label::new(MemoryClass::Act, "other")).map(drop)
         });
         tells.recv().unwrap();
+        // Time enough for what does not wait to be done.
+        thread::sleep(std::time::Duration::from_millis(50));
         assert!(!waits.is_finished(), "it waits for the capture to end");
         other_thread = Some(waits);
         device.fill(all, 2)

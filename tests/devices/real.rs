@@ -117,11 +117,14 @@ fn models() -> Vec<PathBuf> {
     let Some(cases) = common::data("cases") else { return Vec::new() };
     let mut folders: Vec<PathBuf> = std::fs::read_dir(cases).unwrap().map(|e| e.unwrap().path()).collect();
     folders.sort();
+    let all = folders.len();
     folders.retain(|f| {
         let name = f.file_name().unwrap().to_string_lossy().into_owned();
         let wanted = std::env::var("FLIGHTPLAN_MODEL").map_or(heavy() || SMALL.contains(&&*name), |m| m == name);
         wanted && !name.contains('@') && f.join("model.onnx").exists()
     });
+    let least = if std::env::var_os("FLIGHTPLAN_MODEL").is_some() { 1 } else { SMALL.len() };
+    assert!(folders.len() >= least, "{} of {all} folders are models to run", folders.len());
     folders
 }
 
@@ -305,7 +308,7 @@ fn a_thousand_replays_of_silero_vad() {
     thousand(&real);
 }
 
-/// Row D1. `rxn-transformer`: minutes, so only where the large models run.
+/// The same with `rxn-transformer`, which takes minutes: only where the large models run.
 #[test]
 fn a_thousand_replays_of_rxn_transformer() {
     let Some(cases) = common::data("cases") else { return };
