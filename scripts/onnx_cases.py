@@ -11,7 +11,6 @@ according to the type that the graph declares. Cases of the same name are replac
 """
 import argparse
 import json
-import os
 import re
 import shutil
 import sys
@@ -20,6 +19,8 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.loader import load_node_model_tests
+
+import shared
 
 ON_DISK = ("simple", "pytorch-converted", "pytorch-operator")
 TO_PROTO = {
@@ -65,7 +66,7 @@ def write_generated(case, folder):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--out", type=Path, default=Path(os.environ.get("FLIGHTPLAN_DATA") or "~/.cache/flightplan").expanduser() / "onnx-cases")
+    p.add_argument("--out", type=Path, default=shared.data() / "onnx-cases")
     p.add_argument("--kind", action="append", choices=("node",) + ON_DISK)
     p.add_argument("--match", type=re.compile, default=re.compile(""))
     args = p.parse_args()

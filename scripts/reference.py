@@ -23,7 +23,6 @@ implementations round differently.
 """
 import argparse
 import json
-import os
 import shutil
 import sys
 import tomllib
@@ -33,6 +32,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 from onnx import numpy_helper
+
+import shared
 
 HERE = Path(__file__).resolve().parent
 INTEGER = {"tensor(int8)": np.int8, "tensor(uint8)": np.uint8, "tensor(int32)": np.int32, "tensor(int64)": np.int64}
@@ -142,7 +143,7 @@ def write_model(name, entry, model, args):
 
 
 def main():
-    cache = Path(os.environ.get("FLIGHTPLAN_DATA") or "~/.cache/flightplan").expanduser()
+    cache = shared.data()
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--models", type=Path, default=cache / "models")
     p.add_argument("--out", type=Path, default=cache / "cases")
