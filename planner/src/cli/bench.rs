@@ -85,8 +85,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
         let weights = load::weights(&group.planned).map_err(failed)?;
         let mode = load::interpreted(args.common.mode);
         let mut interpreter = Interpreter::with_mode(group.planned.plan, weights, mode).map_err(failed)?;
-        let tensors: Vec<InputTensor<'_>> =
-            data.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
+        let tensors: Vec<InputTensor<'_>> = data.iter().map(|d| d.view()).collect();
         return steps::measure(&mut interpreter, &tensors, args.runs, io);
     }
     let measured = build_and_run(&group.planned, &data, &args, io)?;

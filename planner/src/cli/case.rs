@@ -5,6 +5,7 @@ use crate::onnx::{self, ElemType, Tensor, TestValue, Type, ValueInfo};
 use crate::ops::dtype_of;
 use bytes::Bytes;
 use plan::DType;
+use runtime::interpret::InputTensor;
 use std::path::{Path, PathBuf};
 
 /// How a case ends, other than by passing.
@@ -108,6 +109,11 @@ impl Data {
         let dims = tensor.dims.iter().map(|d| usize::try_from(*d).map_err(|_| "a negative dim".to_owned()));
         let bytes = tensor.bytes().ok_or("strings")?.clone();
         Ok(Data { dtype, dims: dims.collect::<Result<_, _>>()?, bytes })
+    }
+
+    /// As the interpreter reads it.
+    pub fn view(&self) -> InputTensor<'_> {
+        InputTensor { dtype: self.dtype, dims: &self.dims, bytes: &self.bytes }
     }
 }
 

@@ -51,8 +51,7 @@ fn run(parser: &mut lexopt::Parser, io: &mut Io<'_>) -> Result<(), Failure> {
     let mode = load::interpreted(common.mode);
     let mut interpreter = Interpreter::with_mode(group.planned.plan, weights, mode).map_err(failed)?;
     let data = plans::inputs(interpreter.plan(), &model, &set)?;
-    let tensors: Vec<InputTensor<'_>> =
-        data.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
+    let tensors: Vec<InputTensor<'_>> = data.iter().map(|d| d.view()).collect();
     interpreter.run(&tensors).map_err(failed)?;
     std::fs::create_dir_all(&folder).map_err(|e| Failure::Refused(format!("{}: {e}", folder.display())))?;
     let names: Vec<String> = interpreter.plan().outputs.iter().map(|p| p.name.clone()).collect();

@@ -84,8 +84,7 @@ pub fn within(index: usize, bad: Bad) -> Bad {
 /// Runs one data set.
 fn one(interpreter: &mut Interpreter, judge: &Judge<'_>, set: &Set) -> Result<(), Bad> {
     let data = inputs(interpreter.plan(), judge.model, set)?;
-    let tensors: Vec<InputTensor<'_>> =
-        data.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
+    let tensors: Vec<InputTensor<'_>> = data.iter().map(|d| d.view()).collect();
     interpreter.run(&tensors).map_err(|e| Bad::Fail(e.to_string()))?;
     let interpreter = &*interpreter;
     judge.expected(set, |name| output(interpreter, name))

@@ -9,7 +9,7 @@ mod random;
 mod reasons;
 mod refusals;
 mod rules;
-mod run;
+pub(crate) mod run;
 mod scale;
 mod sharing;
 mod small;

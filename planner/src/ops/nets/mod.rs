@@ -6,6 +6,7 @@ mod hostile;
 mod packing;
 mod shapes;
 
+pub(crate) use crate::memory::tests::run::Data;
 use crate::onnx::{Attribute, Dim, ElemType, Graph, Model, Node, Tensor, Type, ValueInfo};
 use crate::{DimOption, DimTarget, Options, Planned, plan};
 use ::plan::DType;
@@ -76,14 +77,6 @@ pub(crate) fn planned(graph: Graph, dims: &[DimOption]) -> Planned {
     planned
 }
 
-/// A tensor to run on.
-#[derive(Clone)]
-pub(crate) struct Data {
-    pub(crate) dtype: DType,
-    pub(crate) dims: Vec<usize>,
-    pub(crate) bytes: Vec<u8>,
-}
-
 pub(crate) fn f32s(dims: &[usize], values: &[f32]) -> Data {
     Data { dtype: DType::F32, dims: dims.to_vec(), bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect() }
 }
@@ -104,8 +97,7 @@ pub(crate) fn counting(dims: &[usize]) -> Data {
 
 /// The outputs, the same from the static arena and from memory taken tensor by tensor.
 pub(crate) fn run(planned: &Planned, inputs: &[Data]) -> Vec<OutputTensor> {
-    let inputs: Vec<InputTensor<'_>> =
-        inputs.iter().map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }).collect();
+    let inputs: Vec<InputTensor<'_>> = inputs.iter().map(Data::view).collect();
     let mut all = Vec::new();
     for mode in [Mode::Static, Mode::Naive] {
         let mut machine = Interpreter::with_mode(planned.plan.clone(), planned.weights.to_vec(), mode).unwrap();

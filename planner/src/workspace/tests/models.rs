@@ -1,11 +1,11 @@
 //! Plans of models: capacities over ranges, requests, refusals.
 
 use crate::onnx::{Attribute, Graph, Model, Node, Tensor, ValueInfo};
-use crate::ops::nets::{counting, dim, floats, graph, int, ints, node, of_floats, planned, try_planned};
+use crate::ops::nets::{Data, counting, dim, floats, graph, int, ints, node, of_floats, planned, try_planned};
 use crate::workspace::{Bound, requests};
 use crate::{DimOption, ErrorKind, Options, Planned};
 use plan::{Class, SymbolId};
-use runtime::interpret::{InputTensor, Interpreter, Mode};
+use runtime::interpret::{Interpreter, Mode};
 
 fn numbers(name: &str, dims: &[i64]) -> Tensor {
     let count = dims.iter().product::<i64>();
@@ -139,7 +139,7 @@ fn a_request_above_the_plan_is_refused() {
     let graph = one(vec![floats("x", "1 n n")], vec![], node("Det", &["x"], &["y"], &[]));
     let planned = planned(graph, &[dim("n", 4, 4)]);
     let data = counting(&[1, 4, 4]);
-    let input = || [InputTensor { dtype: data.dtype, dims: &data.dims, bytes: &data.bytes }];
+    let input = || [data.view()];
     for less in [0, 1] {
         let mut plan = planned.plan.clone();
         for buffer in plan.buffers.iter_mut().filter(|b| b.class == Class::Work) {
@@ -200,7 +200,7 @@ fn values_outside_the_range() {
     let mut machine = Interpreter::with_mode(planned.plan.clone(), planned.weights.to_vec(), Mode::Static).unwrap();
     let mut run = |n: usize, m: usize| {
         let (x, w) = (counting(&[n, 24]), counting(&[24, m]));
-        machine.run(&[&x, &w].map(|d| InputTensor { dtype: d.dtype, dims: &d.dims, bytes: &d.bytes }))
+        machine.run(&[&x, &w].map(Data::view))
     };
     for (n, m) in [(2, 1), (6, 4)] {
         run(n, m).unwrap();
