@@ -100,19 +100,70 @@ pub fn restate(plan: &mut Plan) {
     }
 }
 
+/// Gives a buffer back one step early.
+pub fn free_one_step_early(p: &mut Plan) {
+    let b = home(p, "g");
+    p.buffers[b].eager.as_mut().unwrap().free = Some(step(p, "P") as u32);
+    restate(p);
+}
+
+/// Never gives a buffer back.
+pub fn omit_a_free(p: &mut Plan) {
+    let b = home(p, "q");
+    p.buffers[b].eager.as_mut().unwrap().free = None;
+    restate(p);
+}
+
+/// Puts a buffer where none may begin.
+pub fn misalign(p: &mut Plan) {
+    let b = home(p, "y");
+    p.buffers[b].offset += 4;
+    p.arena_bytes += 64;
+}
+
+/// Runs a step before the one that it reads from.
+pub fn swap_two_steps(p: &mut Plan) {
+    let (a, b) = (step(p, "H"), step(p, "G"));
+    p.blocks[0].steps.swap(a, b);
+}
+
+/// Lets a step write over what it reads, where its primitive does not permit it.
+pub fn over_an_operand(p: &mut Plan) {
+    let (a, b) = (home(p, "q"), home(p, "g"));
+    p.buffers[a].offset = p.buffers[b].offset;
+}
+
+/// Keeps a state in memory of the run.
+pub fn state_outside(p: &mut Plan) {
+    let b = home(p, "state");
+    p.buffers[b].class = Class::Act;
+    p.certificate.persist_bytes = 0;
+}
+
+/// Lets a step write over a state that is not its own.
+pub fn in_place_on_a_state(p: &mut Plan) {
+    share(p, "z", "state");
+}
+
+/// Admits one more than the range.
+pub fn admit_one_more(p: &mut Plan) {
+    p.symbols[0].hi += 1;
+}
+
+/// Makes an input an output.
+pub fn output_of_the_caller(p: &mut Plan) {
+    p.outputs[0].value = value(p, "x");
+}
+
+/// States another peak.
+pub fn peak_off_by_one(p: &mut Plan) {
+    p.certificate.eager_peak_bytes += 1;
+}
+
 /// Row T4. As the name says.
 #[test]
 fn m01_free_one_step_early() {
-    let r = expect(
-        |p| {
-            let b = home(p, "g");
-            p.buffers[b].eager.as_mut().unwrap().free = Some(step(p, "P") as u32);
-            restate(p);
-        },
-        Reason::NotHeld,
-        Some("Q"),
-        Some("g"),
-    );
+    let r = expect(free_one_step_early, Reason::NotHeld, Some("Q"), Some("g"));
     assert_eq!(r.executor, Some(Executor::Eager));
 }
 
@@ -134,16 +185,7 @@ fn m02_take_too_late() {
 /// Row T4. As the name says.
 #[test]
 fn m03_omit_a_free() {
-    expect(
-        |p| {
-            let b = home(p, "q");
-            p.buffers[b].eager.as_mut().unwrap().free = None;
-            restate(p);
-        },
-        Reason::Leak,
-        Some("end"),
-        None,
-    );
+    expect(omit_a_free, Reason::Leak, Some("end"), None);
 }
 
 /// Row T4. As the name says.
@@ -272,7 +314,7 @@ fn m08_in_place_with_a_later_reader() {
 /// Row T4. As the name says.
 #[test]
 fn m09_in_place_on_a_state() {
-    expect(|p| share(p, "z", "state"), Reason::Write, Some("Z"), Some("z"));
+    expect(in_place_on_a_state, Reason::Write, Some("Z"), Some("z"));
 }
 
 /// Row T4. As the name says.
@@ -358,30 +400,13 @@ fn m13_arena_too_small() {
 /// Row T4. As the name says.
 #[test]
 fn m14_misaligned() {
-    expect(
-        |p| {
-            let b = home(p, "y");
-            p.buffers[b].offset += 4;
-            p.arena_bytes += 64;
-        },
-        Reason::Misaligned,
-        None,
-        None,
-    );
+    expect(misalign, Reason::Misaligned, None, None);
 }
 
 /// Row T4. As the name says.
 #[test]
 fn m15_swap_two_steps() {
-    expect(
-        |p| {
-            let (a, b) = (step(p, "H"), step(p, "G"));
-            p.blocks[0].steps.swap(a, b);
-        },
-        Reason::Read,
-        Some("G"),
-        Some("h"),
-    );
+    expect(swap_two_steps, Reason::Read, Some("G"), Some("h"));
 }
 
 /// Row T4. As the name says.
@@ -447,30 +472,13 @@ fn m20_m21_workspace() {
 /// Row T4. As the name says.
 #[test]
 fn m22_over_an_operand_without_permission() {
-    expect(
-        |p| {
-            let (a, b) = (home(p, "q"), home(p, "g"));
-            p.buffers[a].offset = p.buffers[b].offset;
-        },
-        Reason::InPlace,
-        Some("Q"),
-        Some("q"),
-    );
+    expect(over_an_operand, Reason::InPlace, Some("Q"), Some("q"));
 }
 
 /// Row T4. As the name says.
 #[test]
 fn m23_state_outside_what_persists() {
-    expect(
-        |p| {
-            let b = home(p, "state");
-            p.buffers[b].class = Class::Act;
-            p.certificate.persist_bytes = 0;
-        },
-        Reason::State,
-        None,
-        Some("state"),
-    );
+    expect(state_outside, Reason::State, None, Some("state"));
 }
 
 /// Row T4. As the name says.
@@ -491,7 +499,7 @@ fn m24_capacity_from_the_lower_bound() {
 /// Row T4. As the name says.
 #[test]
 fn m25_range_too_wide() {
-    expect(|p| p.symbols[0].hi += 1, Reason::Capacity, None, None);
+    expect(admit_one_more, Reason::Capacity, None, None);
 }
 
 /// Row T4. As the name says.
@@ -511,7 +519,7 @@ fn m26_dead_output_over_a_live_tensor() {
 /// Row T4. As the name says.
 #[test]
 fn m27_output_in_the_callers_memory() {
-    expect(|p| p.outputs[0].value = value(p, "x"), Reason::EscapingAlias, None, Some("x"));
+    expect(output_of_the_caller, Reason::EscapingAlias, None, Some("x"));
 }
 
 /// Row T4. A loop that swaps what it carries: each next value is the other's current one, so that one has to be set aside.
@@ -653,7 +661,7 @@ fn m29_stale_reservation() {
 /// Row T4. As the name says.
 #[test]
 fn m30_stated_peak_off_by_one() {
-    expect(|p| p.certificate.eager_peak_bytes += 1, Reason::Certificate, None, None);
+    expect(peak_off_by_one, Reason::Certificate, None, None);
     expect(|p| p.certificate.persist_bytes += 1, Reason::Certificate, None, None);
     expect(|p| p.certificate.lower_bound_bytes += 64, Reason::Certificate, None, None);
 }

@@ -1,10 +1,6 @@
 //! Every reason that the checker can give, each for a plan of which one thing was made wrong; and plans made wrong at random.
 
-use super::{
-    build::*,
-    mutations::{expect, home, rejected, restate, share, step, value},
-    random::random,
-};
+use super::{build::*, mutations::*, random::random};
 use crate::memory::{Options, optimise};
 use checker::{Points, Reason, check};
 use plan::*;
@@ -33,11 +29,7 @@ const REASONS: [(Reason, Mutation); 30] = [
         let Action::Run { reads, .. } = &mut p.blocks[0].steps[i].action else { unreachable!() };
         reads.truncate(1);
     }),
-    (Reason::Misaligned, |p| {
-        let b = home(p, "y");
-        p.buffers[b].offset += 4;
-        p.arena_bytes += 64;
-    }),
+    (Reason::Misaligned, misalign),
     (Reason::OutsideArena, |p| p.arena_bytes -= 64),
     (Reason::OutsideWeights, |p| p.weight_bytes -= 256),
     (Reason::OutsideBuffer, |p| {
@@ -45,7 +37,7 @@ const REASONS: [(Reason, Mutation); 30] = [
         p.exprs.push(Expr::Const(16 * 8));
         p.values[v.index()].place.offset = ExprId(p.exprs.len() as u32 - 1);
     }),
-    (Reason::Capacity, |p| p.symbols[0].hi += 1),
+    (Reason::Capacity, admit_one_more),
     (Reason::Unevaluable, |p| {
         let (_, never) = run_symbol(p);
         let v = value(p, "top");
@@ -60,11 +52,8 @@ const REASONS: [(Reason, Mutation); 30] = [
         p.blocks[0].steps.push(Step { name, action: beyond, capture });
     }),
     (Reason::Root, |p| share(p, "top", "q")),
-    (Reason::Read, |p| {
-        let (a, b) = (step(p, "H"), step(p, "G"));
-        p.blocks[0].steps.swap(a, b);
-    }),
-    (Reason::Write, |p| share(p, "z", "state")),
+    (Reason::Read, swap_two_steps),
+    (Reason::Write, in_place_on_a_state),
     (Reason::WrittenTwice, |p| {
         // `Q` once more instead of `Commit`, of which no state is told.
         let q = p.blocks[0].steps[step(p, "Q")].clone();
@@ -76,10 +65,7 @@ const REASONS: [(Reason, Mutation); 30] = [
         p.exprs.extend([Expr::Const(1), Expr::Const(8)]);
         p.values[v.index()].place.strides = Some(Axes::of([one, ExprId(one.0 + 1)]));
     }),
-    (Reason::InPlace, |p| {
-        let (a, b) = (home(p, "q"), home(p, "g"));
-        p.buffers[a].offset = p.buffers[b].offset;
-    }),
+    (Reason::InPlace, over_an_operand),
     (Reason::WriteOverlap, |p| {
         let (a, b) = (home(p, "unused"), home(p, "used"));
         p.buffers[a].offset = p.buffers[b].offset;
@@ -89,27 +75,15 @@ const REASONS: [(Reason, Mutation); 30] = [
         let Action::Run { workspace: Some(w), .. } = p.blocks[0].steps[i].action else { unreachable!() };
         p.buffers[w.index()].offset = p.buffers[home(p, "a")].offset;
     }),
-    (Reason::NotHeld, |p| {
-        let b = home(p, "g");
-        p.buffers[b].eager.as_mut().unwrap().free = Some(step(p, "P") as u32);
-        restate(p);
-    }),
+    (Reason::NotHeld, free_one_step_early),
     (Reason::TakenTwice, |_| {}),
     (Reason::FreedTwice, |p| {
         let b = home(p, "w");
         p.buffers[b].eager = Some(Eager { block: BlockId(0), alloc: 0, free: Some(5) });
     }),
-    (Reason::Leak, |p| {
-        let b = home(p, "q");
-        p.buffers[b].eager.as_mut().unwrap().free = None;
-        restate(p);
-    }),
-    (Reason::EscapingAlias, |p| p.outputs[0].value = value(p, "x")),
-    (Reason::State, |p| {
-        let b = home(p, "state");
-        p.buffers[b].class = Class::Act;
-        p.certificate.persist_bytes = 0;
-    }),
+    (Reason::Leak, omit_a_free),
+    (Reason::EscapingAlias, output_of_the_caller),
+    (Reason::State, state_outside),
     (Reason::StateBeforeFailure, |p| {
         let i = step(p, "Z");
         let Action::Run { prim, reads, .. } = &mut p.blocks[0].steps[i].action else { unreachable!() };
@@ -122,7 +96,7 @@ const REASONS: [(Reason, Mutation); 30] = [
         let i = step(p, "If");
         p.blocks[0].steps[i].capture = Capture::Safe {};
     }),
-    (Reason::Certificate, |p| p.certificate.eager_peak_bytes += 1),
+    (Reason::Certificate, peak_off_by_one),
     (Reason::NoPoint, |p| {
         p.exprs.extend([Expr::Const(1), Expr::Const(2)]);
         let n = p.exprs.len() as u32;
