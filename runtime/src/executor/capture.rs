@@ -118,7 +118,7 @@ impl<D: Device> StaticExec<D> {
         ended
     }
 
-    /// Switches a check off. For tests that show what it prevents.
+    /// Switches a check off: for tests that show what it prevents, and for nothing else. Executors are there with the feature `sim` only.
     pub fn disable(&mut self, guard: Guard) {
         self.off.push(guard);
     }
